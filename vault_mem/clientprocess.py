@@ -1,0 +1,22 @@
+"""The client program a hook belongs to, found among its ancestors or named by the client itself."""
+
+from __future__ import annotations
+
+from vault_mem import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CLIENTS = frozenset({"claude", "codex"})
+"""Process names of the clients we know. A script of another name counts only where the client says its own pid."""
+
+
+def of(pid: int, *, environ: Mapping[str, str]) -> tuple[int, str]:
+    """Pid and start time of the client above *pid*; (0, "") when no known client is there."""
+    for process in processes.ancestors(pid):
+        if process.name in CLIENTS:
+            return process.pid, process.start
+    named = environ.get("CLAUDE_PID", "")
+    start = processes.start_time(int(named)) if named.isdigit() else None
+    return (int(named), start) if start else (0, "")
