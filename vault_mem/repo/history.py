@@ -1,0 +1,190 @@
+"""What the vault's history says about its capsules: versions, deliveries, lineage, and those that have left the work tree."""
+
+from __future__ import annotations
+
+from vault_mem.capsule import lineage
+from vault_mem.errors import GitRefusedError
+from vault_mem.record import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vault_mem.repo.store import Store
+
+FOLDER = "capsules"
+SUFFIX = ".md"
+
+
+class Moment(NamedTuple):
+    """One commit about one capsule; *epoch* is the time the event names, else that of the commit."""
+
+    oid: str
+    epoch: float
+    event: str
+    id: str
+    status: str
+    parent: str
+    session: str
+    consumer: str
+    harness: str
+
+
+class Version(NamedTuple):
+    """One state of a file in history."""
+
+    oid: str
+    epoch: float
+    path: str
+    moment: Moment | None
+
+
+class Gone(NamedTuple):
+    """A capsule that is no longer in the tree: its path, its id, the commit that took it out and the last that had it."""
+
+    path: str
+    id: str
+    removed: str
+    last: str
+
+
+def events(store: Store, *, rev: str = "HEAD", since: str = "") -> tuple[Moment, ...]:
+    """Every event up to *rev* (after *since*), newest first; commits that are not ours are passed over."""
+    span = [rev, f"^{since}"] if since else [rev]
+    out = store.text(
+        "log", "-z", "--topo-order", "--no-show-signature", "--format=%H%x00%ct%x00%B", *_revisions(span), "--"
+    )
+    fields = out.split("\0")
+    found = (_moment(*record) for record in zip(fields[::3], fields[1::3], fields[2::3], strict=False))
+    return tuple(moment for moment in found if moment)
+
+
+def of(moments: Iterable[Moment], capsule: str) -> tuple[Moment, ...]:
+    """The moments of one capsule."""
+    return tuple(moment for moment in moments if moment.id == capsule)
+
+
+def consumers(moments: Iterable[Moment], capsule: str) -> tuple[Moment, ...]:
+    """The deliveries of a capsule, newest first; `reopen` undoes none of them here, it is an event of its own."""
+    return tuple(moment for moment in of(moments, capsule) if moment.event == lineage.CONSUME)
+
+
+def parents(moments: Iterable[Moment]) -> dict[str, str]:
+    """The parent of every capsule that names one; the newest word counts."""
+    found: dict[str, str] = {}
+    for moment in moments:
+        if moment.parent:
+            found.setdefault(moment.id, moment.parent)
+    return found
+
+
+def children(moments: Iterable[Moment]) -> dict[str, tuple[str, ...]]:
+    """The capsules that name each capsule as their parent, oldest first."""
+    found: dict[str, list[str]] = {}
+    for capsule, parent in reversed(parents(moments).items()):
+        found.setdefault(parent, []).append(capsule)
+    return {parent: tuple(capsules) for parent, capsules in found.items()}
+
+
+def versions(store: Store, path: str, *, rev: str = "HEAD") -> tuple[Version, ...]:
+    """Every state the file had up to *rev*, newest first; its removals are no states."""
+    arguments = ["log", "-z", "--no-renames", "--diff-filter=AMT", "--full-history", "--no-show-signature"]
+    out = store.text("--literal-pathspecs", *arguments, "--format=%H%x00%ct%x00%B", *_revisions([rev]), "--", path)
+    fields = out.split("\0")
+    records = zip(fields[::3], fields[1::3], fields[2::3], strict=False)
+    return tuple(Version(oid, float(epoch), path, _moment(oid, epoch, body)) for oid, epoch, body in records)
+
+
+def text_at(store: Store, rev: str, path: str) -> bytes | None:
+    """The bytes of the file in *rev*; None when it is not there."""
+    return next(store.blobs([f"{rev}:{path}"]))[1]
+
+
+def tree(store: Store, rev: str = "HEAD") -> dict[str, str]:
+    """Path and blob of every capsule in *rev*."""
+    out = store.text("ls-tree", "-r", "-z", "--full-tree", *_revisions([rev]), "--", FOLDER)
+    found = {}
+    for line in out.split("\0"):
+        words, _, path = line.partition("\t")
+        if path.endswith(SUFFIX):
+            found[path] = words.split(" ")[2]
+    return found
+
+
+def ever(store: Store, *, rev: str = "HEAD") -> dict[str, str]:
+    """Path and id of every capsule that ever was in the tree, those that left it included."""
+    arguments = [
+        "log",
+        "-z",
+        "--no-renames",
+        "--diff-filter=A",
+        "--name-only",
+        "-m",
+        "--no-show-signature",
+        "--format=",
+    ]
+    out = store.text(*arguments, *_revisions([rev]), "--", FOLDER)
+    return {path: id_of(path) for path in reversed(out.split("\0")) if path.endswith(SUFFIX)}
+
+
+def gone(store: Store, *, rev: str = "HEAD") -> dict[str, Gone]:
+    """The capsules that left the tree up to *rev*, by path, with the last commit that had each."""
+    present = tree(store, rev)
+    arguments = [
+        "log",
+        "-z",
+        "--no-renames",
+        "--diff-filter=D",
+        "--name-only",
+        "--no-show-signature",
+        "--format=%x00%H%x00%P",
+    ]
+    out = store.text(*arguments, *_revisions([rev]), "--", FOLDER)
+    found: dict[str, Gone] = {}
+    for record in out.split("\0\0"):
+        removed, _, rest = record.strip("\0").partition("\0")
+        above, _, names = rest.partition("\0")
+        for path in names.split("\0"):
+            name = path.strip("\n")
+            if name.endswith(SUFFIX) and name not in present:
+                found.setdefault(name, Gone(name, id_of(name), removed, above.split(" ")[0]))
+    return found
+
+
+def resolve(store: Store, text: str, *, head: str = "HEAD") -> str | None:
+    """The commit a person means by a revision or a date; None when there is none."""
+    for arguments in (
+        ["rev-parse", "-q", "--verify", "--end-of-options", f"{text}^{{commit}}"],
+        ["rev-list", "-1", f"--before={text}", "--end-of-options", head],
+    ):
+        try:
+            answer = store.text(*arguments).strip()
+        except GitRefusedError:
+            continue
+        if answer:
+            return answer
+    return None
+
+
+def is_ancestor(store: Store, old: str, new: str) -> bool:
+    """Whether *old* is in the history of *new*."""
+    return store.succeeds("merge-base", "--is-ancestor", "--end-of-options", old, new)
+
+
+def id_of(path: str) -> str:
+    """The id a capsule's file name stands for."""
+    return path.rpartition("/")[2].removesuffix(SUFFIX)
+
+
+def _revisions(names: list[str]) -> list[str]:
+    return ["--end-of-options", *names]
+
+
+def _moment(oid: str, epoch: str, body: str) -> Moment | None:
+    event = lineage.event_of(body)
+    if event is None:
+        return None
+    at = event.at or float(epoch)
+    return Moment(
+        oid, at, event.event, event.id, event.status, event.parent, event.session, event.consumer, event.harness
+    )
