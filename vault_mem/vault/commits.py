@@ -1,0 +1,102 @@
+"""A change of one capsule as one commit: the commit, the anchor of trust, the book of deliveries, in this order."""
+
+from __future__ import annotations
+
+from vault_mem import files, index, jsontext, trust, version
+from vault_mem.capsule import lineage
+from vault_mem.errors import GitRefusedError
+from vault_mem.repo import commit as engine
+from vault_mem.repo import objects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vault_mem.capsule.lineage import Event
+    from vault_mem.repo.commit import Committed
+    from vault_mem.vault.store import Store
+
+PENDING = "pending.json"
+
+
+def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_empty: bool = False) -> Committed:
+    """Commit the bytes of one capsule (None: it leaves the tree). The caller holds the lock and has written the file.
+
+    Raises GitRefusedError; the path is then noted, and the next save of any session commits it.
+    """
+    request = engine.Request(
+        changes=(engine.Change(path, data),),
+        subject=lineage.subject(event),
+        trailers=lineage.trailers(event, version=version.__version__),
+        at=event.at,
+        allow_empty=allow_empty,
+    )
+    try:
+        done = engine.commit(store.memory, request, environ=store.environ, state=store.runtime, durable=store.durable)
+    except GitRefusedError:
+        _note_pending(store, path, event)
+        raise
+    rows = pending(store)
+    if rows.pop(path, None) is not None:
+        _store_pending(store, rows)
+    if done.oid != done.parent:
+        trust.advance(store.record, done.parent, done.oid, durable=False)
+        index.note(store.runtime, parent=done.parent, commit=done.oid, event=event)
+    return done
+
+
+def pending(store: Store) -> dict[str, Event]:
+    """Paths that were written and could not be committed, with the event each still owes."""
+    try:
+        rows = jsontext.loads(files.read(f"{store.runtime}/{PENDING}").decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(rows, dict):
+        return {}
+    return {
+        path: lineage.Event(**row)
+        for path, row in rows.items()
+        if isinstance(row, dict) and set(row) == set(lineage.Event._fields)
+    }
+
+
+def _store_pending(store: Store, rows: dict[str, Event]) -> None:
+    text = jsontext.dumps({path: event._asdict() for path, event in rows.items()})
+    files.make_dirs(store.runtime)
+    files.write_atomic(f"{store.runtime}/{PENDING}", text.encode("utf-8"), mode=0o600, durable=store.durable)
+
+
+def _note_pending(store: Store, path: str, event: Event) -> None:
+    rows = pending(store)
+    if rows.get(path) != event:
+        _store_pending(store, {**rows, path: event})
+
+
+def settle(store: Store, *, skip: Iterable[str] = ()) -> tuple[str, ...]:
+    """Commit what earlier saves had to leave uncommitted, one commit a capsule; the paths that were committed now."""
+    settled = []
+    for path, event in pending(store).items():
+        if path in skip:
+            continue
+        try:
+            data: bytes | None = files.read(f"{store.memory}/{path}")
+        except FileNotFoundError:
+            rows = pending(store)
+            del rows[path]
+            _store_pending(store, rows)
+            continue
+        keep(store, path, data, event)
+        settled.append(path)
+    return tuple(settled)
+
+
+def book(store: Store) -> index.Book:
+    """The book of deliveries, complete up to HEAD. Raises GitRefusedError when HEAD or history cannot be read."""
+    head = objects.head(store.memory)
+    if head is None:
+        return index.Book(b"")
+    return index.current(
+        store.runtime,
+        head=head,
+        commits=lambda old, new: objects.commits_between(store.memory, old, new, environ=store.environ),
+    )
