@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBE = """
+import sys
+sys.argv = ["vault-mem", "hook", "stop"]
+from vault_mem import image
+served = image.install()
+import vault_mem.roots
+print(type(vault_mem.roots.__loader__).__name__)
+print(image.refresh(served))
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "vault_mem", tmp_path / "lib/vault_mem", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "lib/vault_mem"
+
+
+def probe(package: Path, **more: str) -> list[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        cwd=package.parent,
+        env={**environ, "PYTHONPATH": str(package.parent), **more},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_the_first_run_writes_the_image_and_the_next_one_is_served_from_it(package: Path) -> None:
+    assert probe(package) == ["SourceFileLoader", "True"]
+    assert probe(package) == ["Image", "False"]
+
+
+def test_a_changed_source_is_imported_anew_and_the_image_follows(package: Path) -> None:
+    probe(package)
+    source = package / "roots.py"
+    source.write_text(source.read_text("utf-8") + "\nADDED = 1\n", encoding="utf-8")
+
+    assert probe(package) == ["SourceFileLoader", "True"]
+    assert probe(package) == ["Image", "False"]
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"\0" * 64, b"\xa7\x0d\x0d\x0a\xff\xff\xff\x7f"])
+def test_junk_in_its_place_is_no_harm(package: Path, junk: bytes) -> None:
+    probe(package)
+    (image,) = (package / "__pycache__").glob("*.image")
+    image.write_bytes(junk)
+
+    assert probe(package) == ["SourceFileLoader", "True"]
+    assert probe(package) == ["Image", "False"]
+
+
+def test_where_python_may_not_write_byte_code_there_is_no_image(package: Path) -> None:
+    assert probe(package, PYTHONDONTWRITEBYTECODE="1") == ["SourceFileLoader", "False"]
+    assert not list(package.rglob("*.image"))

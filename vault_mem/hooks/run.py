@@ -1,0 +1,150 @@
+"""`vault-mem hook EVENT`: a payload on standard input, nothing on standard output, exit 0 whatever happens."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from vault_mem import processes
+from vault_mem.errors import UntrustedSeatError, VaultMemError
+from vault_mem.harness import registry
+from vault_mem.hooks import streams
+from vault_mem.record import NamedTuple
+from vault_mem.vault import store as seats
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vault_mem.session.event import HookEvent
+    from vault_mem.vault.store import Store
+
+GUARD = "VAULT_MEM_HOOK"
+SAVING = {"stop": 2.0, "session-end": 0.3, "pre-compact": 2.0}
+"""Hooks that save, and how many seconds they may wait for the vault lock."""
+NOTING = ("user-prompt-submit",)
+QUIET = ("post-tool-use", "post-compact")
+QUIET_TOKENS = ("saved", "no-change", "noted", "nothing-to-do")
+
+
+class Outcome(NamedTuple):
+    """What a run came to: one token, a sentence, problems that were met on the way."""
+
+    token: str
+    detail: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class Options(NamedTuple):
+    """What stood on the command line; *problem* names what could not be understood."""
+
+    event: str = ""
+    harness: str = ""
+    root: str = ""
+    explain: bool = False
+    problem: str = ""
+
+
+def options(arguments: list[str]) -> Options:
+    """Read the command line; nothing here may end with an exit code of its own."""
+    found: dict[str, str] = {}
+    rest = list(arguments)
+    problem = ""
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--explain":
+            found["explain"] = "1"
+        elif name in ("--harness", "--root") and (equals or rest):
+            found[name[2:]] = value if equals else rest.pop(0)
+        elif word.startswith("-") or "event" in found:
+            problem = problem or f"cannot understand {word!r}"
+        else:
+            found["event"] = word
+    event = found.get("event", "")
+    if event not in SAVING and event not in NOTING and event not in QUIET:
+        problem = problem or f"unknown hook event {event!r}"
+    return Options(event, found.get("harness", ""), found.get("root", ""), explain="explain" in found, problem=problem)
+
+
+def switched_off(environ: Mapping[str, str]) -> bool:
+    """Whether a person switched the hooks off."""
+    return environ.get("VAULT_MEM_OFF") == "1" or environ.get("LIFECYCLE_KILL_STOP_WRITER") == "1"
+
+
+def recursing(environ: Mapping[str, str]) -> bool:
+    """Whether a live hook of ours is among the ancestors; a stale mark in a detached process does not count."""
+    pid, _, start = environ.get(GUARD, "").partition(":")
+    return pid.isdigit() and any(
+        (process.pid, process.start) == (int(pid), start) for process in processes.ancestors(os.getpid())
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run one hook; the reason for everything that was not done stands on standard error and in the log."""
+    now = time.time()
+    chosen = options(arguments)
+    payload = streams.read_input()
+    outcome = guarded(chosen, payload, now=now)
+    if chosen.explain or outcome.token not in QUIET_TOKENS:
+        streams.complain(outcome.token, f"{outcome.token}: {outcome.detail}")
+    for problem in outcome.problems if chosen.explain else ():
+        streams.complain("problem", problem)
+    return 0
+
+
+def guarded(chosen: Options, payload: bytes, *, now: float) -> Outcome:
+    """The outcome of a run; every failure is one."""
+    environ = os.environ
+    try:
+        if chosen.problem:
+            return Outcome("usage", chosen.problem)
+        if switched_off(environ):
+            return Outcome("killed", "VAULT_MEM_OFF or LIFECYCLE_KILL_STOP_WRITER is set")
+        if recursing(environ):
+            return Outcome("recursion", "a hook of ours started this process")
+        event = registry.parse(payload, harness=chosen.harness)
+        return _run(chosen, event, environ, now=now)
+    except VaultMemError as error:
+        return Outcome(error.token, str(error))
+    except Exception as error:  # noqa: BLE001 - a hook never breaks a session; the class is the token
+        return Outcome(f"error:{type(error).__name__}", str(error))
+
+
+def _run(chosen: Options, event: HookEvent, environ: Mapping[str, str], *, now: float) -> Outcome:
+    if not os.path.isabs(event.cwd):
+        event = event._replace(cwd=os.getcwd())
+    try:
+        store = seats.opened(explicit=chosen.root, environ=environ, cwd=event.cwd)
+    except UntrustedSeatError:
+        from vault_mem import trust
+
+        seat = seats.find(explicit=chosen.root, environ=environ, cwd=event.cwd)
+        trust.note_untrusted(chosen.event, seat.memory.path, environ=environ, now=now)
+        raise
+    from vault_mem import receipts
+
+    try:
+        outcome = _act(chosen, event, store, now=now)
+    except VaultMemError as error:
+        outcome = Outcome(error.token, str(error))
+    except Exception as error:  # noqa: BLE001 - logged in the seat, then told
+        outcome = Outcome(f"error:{type(error).__name__}", str(error))
+    detail = "; ".join((outcome.detail, *outcome.problems))
+    receipts.log(
+        store.runtime, now=now, door=chosen.event, outcome=outcome.token, session=event.session_id[:128], detail=detail
+    )
+    return outcome
+
+
+def _act(chosen: Options, event: HookEvent, store: Store, *, now: float) -> Outcome:
+    if chosen.event in QUIET:
+        return Outcome("nothing-to-do")
+    from vault_mem import writer
+
+    if chosen.event in NOTING:
+        return Outcome(writer.note_prompt(event, store, now=now).token)
+    saved = writer.save(event, store, now=now, wait=SAVING[chosen.event])
+    if chosen.event == "session-end" and event.reason == "clear":
+        writer.hand_off(event, store)
+    return Outcome(saved.token, f"{saved.capsule} {saved.detail}".strip(), saved.problems)

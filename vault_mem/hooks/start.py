@@ -1,0 +1,259 @@
+"""`vault-mem resume`: the SessionStart hook (a payload on standard input), or by hand. As a hook: one document, exit 0."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from vault_mem import jsontext, receipts, resume, trust
+from vault_mem.capsule import procedure, selector
+from vault_mem.capsule.inert import inert
+from vault_mem.errors import (
+    MemoryRootError,
+    UntrustedSeatError,
+    UsageError,
+    VaultMemError,
+)
+from vault_mem.harness import registry
+from vault_mem.hooks import run, streams
+from vault_mem.record import NamedTuple
+from vault_mem.resume import Answer, Request
+from vault_mem.session import identity
+from vault_mem.vault import store as seats
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vault_mem.session.event import HookEvent
+
+UNTRUSTED = (
+    "untrusted-seat: a memory lies at {root}, but this user never trusted it. Nothing of it was read. "
+    "Look at it first, then run `vault-mem trust` there."
+)
+NO_SELECTION = selector.Selection(None, selector.NONE, ())
+BY_HAND = """usage: vault-mem resume [--source SOURCE] [--peek] [--capsule ID] [--json] [--root DIR]
+
+The SessionStart hook reads its payload from standard input. By hand it prints what a fresh session would be given; only
+`--source clear` hands the capsule over and records that.
+
+example: vault-mem resume --peek
+"""
+
+
+class Options(NamedTuple):
+    """What stood on the command line."""
+
+    source: str = ""
+    peek: bool = False
+    capsule: str = ""
+    json: bool = False
+    root: str = ""
+    harness: str = ""
+    help: bool = False
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether these options make sense without a payload."""
+        return bool(self.source or self.peek or self.capsule or self.json or self.help)
+
+
+def options(arguments: list[str]) -> Options:
+    """Read the command line; raises UsageError."""
+    found: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word in ("--peek", "--json", "--help", "-h"):
+            found[word.lstrip("-")] = "1"
+        elif name in ("--source", "--capsule", "--root", "--harness") and (equals or rest):
+            found[name[2:]] = value if equals else rest.pop(0)
+        else:
+            raise UsageError(f"cannot understand {word!r}; see `vault-mem resume --help`")
+    return Options(
+        found.get("source", ""),
+        "peek" in found,
+        found.get("capsule", ""),
+        "json" in found,
+        found.get("root", ""),
+        found.get("harness", ""),
+        "help" in found or "h" in found,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Answer a SessionStart event, or a person."""
+    now = time.time()
+    try:
+        chosen = options(arguments)
+    except UsageError as error:
+        # With a payload on the other end this is a hook, which never fails a session.
+        streams.complain(error.token, str(error))
+        return 0 if not streams.is_terminal() and streams.read_input().strip() else error.exit_code
+    payload = (
+        b"" if chosen.by_hand and not streams.waiting() else streams.read_input() if not streams.is_terminal() else b""
+    )
+    if chosen.help:
+        streams.put(1, BY_HAND)
+        return 0
+    if payload.strip() or not (chosen.by_hand or streams.is_terminal()):
+        return _hook(chosen, payload, now=now)
+    return _by_hand(chosen, now=now)
+
+
+def _hook(chosen: Options, payload: bytes, *, now: float) -> int:
+    try:
+        if run.switched_off(os.environ):
+            streams.complain("killed", "VAULT_MEM_OFF or LIFECYCLE_KILL_STOP_WRITER is set")
+            return 0
+        if run.recursing(os.environ):
+            streams.complain("recursion", "a hook of ours started this process")
+            return 0
+        event = registry.parse(payload, harness=chosen.harness)
+        _answer(chosen, event, now=now)
+    except VaultMemError as error:
+        streams.complain(error.token, str(error))
+    except Exception as error:  # noqa: BLE001 - a hook never breaks a session; the class is the token
+        streams.complain(f"error:{type(error).__name__}", str(error))
+    return 0
+
+
+def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
+    cwd = event.cwd if os.path.isabs(event.cwd) else os.getcwd()
+    source = chosen.source or event.source
+    request = Request(
+        source,
+        event.session_id if event.session_id.strip() else None,
+        chosen.capsule,
+        chosen.peek,
+        event.transcript_path,
+        event.harness,
+    )
+    try:
+        store = seats.opened(explicit=chosen.root, environ=os.environ, cwd=cwd)
+    except UntrustedSeatError as error:
+        seat = seats.find(explicit=chosen.root, environ=os.environ, cwd=cwd)
+        trust.note_untrusted("resume", seat.memory.path, environ=os.environ, now=now)
+        streams.complain("untrusted-seat", str(error))
+        streams.put_context(UNTRUSTED.format(root=inert(seat.root, limit=300)) + "\n")
+        return
+    except MemoryRootError as error:
+        streams.complain(error.token, str(error))
+        streams.put_context(_unresolved(request, str(error), now=now))
+        return
+    answer = _served(request, store, now=now, say=streams.put_context)
+    receipts.log(
+        store.runtime,
+        now=now,
+        door="resume",
+        outcome=answer.token,
+        session=(request.session or "")[:128],
+        detail=f"{answer.capsule} {answer.detail}",
+    )
+    if answer.token in ("not-delivered", "consume-pending", "consume-unrecordable", "lock-busy"):
+        streams.complain(answer.token, answer.detail or answer.token)
+
+
+def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[str], None]) -> Answer:
+    if request.source != resume.COMPACT and not request.peek:
+        _sweep(request, store, now=now)
+    resume.started(request, store, now=now)
+    if request.source == resume.CLEAR and not request.peek:
+        return resume.hand_over(request, store, clock=time.time, token=mark(), say=say)
+    answer = (
+        resume.peek(request, store, now=now, token=mark()) if request.peek else resume.orient(request, store, now=now)
+    )
+    try:
+        say(answer.text)
+    except OSError as error:
+        return answer._replace(token="not-delivered", detail=str(error))
+    return answer
+
+
+def _sweep(request: Request, store: seats.Store, *, now: float) -> None:
+    """Save what a client left behind when it died; only then is the writer loaded."""
+    session = identity.safe_id(request.session) if request.session else ""
+    if not receipts.behind(store.runtime, skip=session):
+        return
+    from vault_mem import writer
+
+    for outcome in writer.sweep(store, skip=session, now=now, wait=0.3):
+        receipts.log(
+            store.runtime, now=now, door="sweep", outcome=outcome.token, detail=f"{outcome.capsule} {outcome.detail}"
+        )
+
+
+def mark() -> str:
+    """A random mark around the data of one delivery: stored text cannot close a fence it does not know."""
+    return os.urandom(6).hex()
+
+
+def _unresolved(request: Request, problem: str, *, now: float) -> str:
+    selection = NO_SELECTION._replace(unavailable="bad-memory-root")
+    if request.source == resume.CLEAR:
+        view = procedure.View(selection, procedure.Session(request.session), now, mark(), root_problem=problem)
+        return procedure.render(view)
+    fault = f"MEMORY ROOT UNRESOLVED: {inert(problem, limit=600)}. Nothing was read; fix the declaration, then run `vault-mem doctor`."
+    return procedure.orientation(None, path="", others=(), unavailable="bad-memory-root", faults=(fault,))
+
+
+def _by_hand(chosen: Options, *, now: float) -> int:
+    session = os.environ.get("CLAUDE_CODE_SESSION_ID", "").strip()
+    hands_over = chosen.source == resume.CLEAR and not chosen.peek
+    request = Request(
+        chosen.source, session or (manual(now) if hands_over else None), chosen.capsule, peek=not hands_over
+    )
+    try:
+        store = seats.opened(explicit=chosen.root, environ=os.environ, cwd=os.getcwd())
+        said: list[str] = []
+        say = said.append if chosen.json else lambda text: streams.put(1, text)
+        if hands_over:
+            answer = resume.hand_over(request, store, clock=time.time, token=mark(), say=say)
+        else:
+            answer = resume.peek(request, store, now=now, token=mark())
+            say(answer.text)
+        if chosen.json:
+            streams.put(1, jsontext.dumps(document(answer), escaped=True) + "\n")
+        receipts.log(
+            store.runtime,
+            now=now,
+            door="resume",
+            outcome=answer.token,
+            session=request.session or "",
+            detail=answer.capsule,
+        )
+    except VaultMemError as error:
+        streams.complain(error.token, str(error))
+        return error.exit_code
+    except OSError as error:
+        streams.complain("not-delivered", str(error))
+        return 1
+    if answer.detail:
+        streams.complain(answer.token, answer.detail)
+    return 0 if answer.capsule else 4
+
+
+def manual(now: float) -> str:
+    """A consumer for a delivery that no client session asked for: it counts as having saved nothing. Time first, so that it sorts."""
+    return f"manual-{round(now * 1000):011x}-{os.urandom(5).hex()}"
+
+
+def document(answer: Answer) -> Mapping[str, object]:
+    """The answer with the keys of the command line reference; the caller prints it escaped."""
+    chosen = answer.selection.chosen
+    fields = dict(chosen.fields or {}) if chosen else {}
+    keys = ("id", "status", "objective", "waiting_on", "next_valid_action", "created_at", "parent_capsule_id")
+    return {
+        "schema": "vault-mem/resume/1",
+        "command": "resume",
+        "ok": chosen is not None,
+        "outcome": answer.token,
+        "tier": answer.selection.tier,
+        "capsule": {"path": chosen.path, **{key: fields.get(key) for key in keys}} if chosen else None,
+        "rejected": [
+            {"name": each.name, "reason": each.reason, "detail": each.detail} for each in answer.selection.rejected
+        ],
+        "unavailable": answer.selection.unavailable,
+        "text": answer.text,
+    }

@@ -1,0 +1,62 @@
+"""Standard input as bytes and one document on standard output, whatever the locale."""
+
+from __future__ import annotations
+
+import os
+
+from vault_mem import jsontext
+
+INPUT_LIMIT = 64 << 20
+
+
+def read_input() -> bytes:
+    """Everything on standard input; empty when it is closed."""
+    parts = []
+    size = 0
+    try:
+        while (part := os.read(0, 1 << 20)) and size < INPUT_LIMIT:
+            parts.append(part)
+            size += len(part)
+    except OSError:
+        return b""
+    return b"".join(parts)
+
+
+def is_terminal() -> bool:
+    """Whether a person sits at standard input (a closed one is nobody)."""
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
+def put(handle: int, text: str) -> None:
+    """Write all of *text* as UTF-8. Raises OSError when it does not get out."""
+    data = memoryview(text.encode("utf-8", "replace"))
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def put_context(text: str) -> None:
+    """The one document a SessionStart hook answers with."""
+    document = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+    put(1, jsontext.dumps(document) + "\n")
+
+
+def complain(token: str, text: str) -> None:
+    """One line on standard error: the token first, so that it can be grepped."""
+    line = " ".join(text.split())
+    try:
+        put(2, f"vault-mem: {line if line.startswith(token) else f'{token}: {line}'}\n")
+    except OSError:
+        pass
+
+
+def waiting() -> bool:
+    """Whether standard input holds something, or its end, right now: an agent's tool may leave it open for ever."""
+    import select
+
+    try:
+        return bool(select.select([0], [], [], 0.05)[0])
+    except (OSError, ValueError):
+        return False
