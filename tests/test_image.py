@@ -53,7 +53,7 @@ def test_a_changed_source_is_imported_anew_and_the_image_follows(package: Path) 
     assert probe(package) == ["Image", "False"]
 
 
-@pytest.mark.parametrize("junk", [b"", b"junk", b"\0" * 64, b"\xa7\x0d\x0d\x0a\xff\xff\xff\x7f"])
+@pytest.mark.parametrize("junk", (b"", b"junk", b"\0" * 64, b"\xa7\x0d\x0d\x0a\xff\xff\xff\x7f"))
 def test_junk_in_its_place_is_no_harm(package: Path, junk: bytes) -> None:
     probe(package)
     (image,) = (package / "__pycache__").glob("*.image")

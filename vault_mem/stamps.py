@@ -101,7 +101,8 @@ def parse(text: str) -> Stamp | None:
 def epoch_of(text: object) -> float | None:
     """Seconds since the epoch of a stamp in a record; None when it is no text or no stamp."""
     stamp = parse(text) if isinstance(text, str) else None
-    return stamp.epoch if stamp else None
+    # Seconds and fraction were added as binary numbers; a microsecond is what a stamp can hold.
+    return round(stamp.epoch, 6) if stamp else None
 
 
 def utc(epoch: float) -> str:

@@ -47,7 +47,7 @@ TEXTS = st.lists(FRAGMENTS | st.text(max_size=2), max_size=7).map("".join)
 
 
 @given(TEXTS, st.booleans(), st.booleans())
-def test_an_escaped_text_is_read_back_and_holds_no_mark(text: str, timed: bool, tagged: bool) -> None:  # noqa: FBT001 - drawn
+def test_an_escaped_text_is_read_back_and_holds_no_mark(text: str, timed: bool, tagged: bool) -> None:
     folded = texts.fold(text)
 
     escaped = texts.escape(folded, timed=timed, tagged=tagged)
@@ -81,7 +81,7 @@ def test_a_cut_text_is_not_cut_again(text: str, limit: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "folded"),
-    [
+    (
         ("a\nb", "a b"),
         ("a  \r\n\t b", "a b"),
         ("a\u2028\u2029\x85\v\f\x1c\x1d\x1eb", "a b"),
@@ -89,7 +89,7 @@ def test_a_cut_text_is_not_cut_again(text: str, limit: int) -> None:
         ("  a  b\tc  ", "a  b\tc"),
         ("half \ud83d!", "half \ufffd!"),
         ("\n\n", ""),
-    ],
+    ),
 )
 def test_line_breaks_and_control_characters_become_one_space(text: str, folded: str) -> None:
     assert texts.fold(text) == folded
@@ -97,7 +97,7 @@ def test_line_breaks_and_control_characters_become_one_space(text: str, folded: 
 
 @pytest.mark.parametrize(
     ("text", "escaped"),
-    [
+    (
         ("C:\\Users\\x and \\d+", "C:\\Users\\x and \\d+"),
         ("\\\\server\\[x]", "\\\\\\server\\\\[x]"),
         ("a <!-- b --> c", "a <\\!-- b --\\> c"),
@@ -108,7 +108,7 @@ def test_line_breaks_and_control_characters_become_one_space(text: str, folded: 
         ("[OPERATOR] hello", "\\[OPERATOR] hello"),
         ("[link](x)", "[link](x)"),
         ("$& $' \\1 $$", "$& $' \\1 $$"),
-    ],
+    ),
 )
 def test_only_what_would_be_misread_is_escaped(text: str, escaped: str) -> None:
     assert texts.escape(text, tagged=False) == escaped
@@ -117,7 +117,7 @@ def test_only_what_would_be_misread_is_escaped(text: str, escaped: str) -> None:
 
 @pytest.mark.parametrize(
     "whole",
-    [
+    (
         pytest.param("👩\u200d👩\u200d👧", id="family"),
         pytest.param("🇩🇪", id="flag"),
         pytest.param("e\u0301", id="accent"),
@@ -127,7 +127,7 @@ def test_only_what_would_be_misread_is_escaped(text: str, escaped: str) -> None:
         pytest.param("क्षि", id="conjunct"),
         pytest.param("🏴\U000e0067\U000e0062\U000e007f", id="tag-flag"),
         pytest.param("กำ", id="thai-vowel"),
-    ],
+    ),
 )
 def test_a_cut_leaves_a_character_whole(whole: str) -> None:
     head = "x" * 10
@@ -154,33 +154,33 @@ def test_a_forged_omission_does_not_lift_the_bound() -> None:
 
 @pytest.mark.parametrize(
     ("given_tag", "written"),
-    [
+    (
         ("", ""),
         ("OPERATOR", "OPERATOR"),
         ("RELAY:kai", "RELAY:kai"),
         ("PEER:a b]\nc", "PEER:a-b--c"),
         ("x", "T-x"),
         ("[", "T--"),
-    ],
+    ),
 )
 def test_a_tag_is_made_fit_for_its_brackets(given_tag: str, written: str) -> None:
     assert texts.tag(given_tag) == written
     assert not written or texts.tag_end(f"[{written}] x") == len(written) + 3
 
 
-@pytest.mark.parametrize("row", ["```", "```python", "   ~~~~ x", "````md", "- ```", "* ~~~"])
+@pytest.mark.parametrize("row", ("```", "```python", "   ~~~~ x", "````md", "- ```", "* ~~~"))
 def test_a_fence_opens(row: str) -> None:
     assert [fenced for _, fenced in texts.lines([row, "  x"])] == [True, True]
 
 
-@pytest.mark.parametrize("row", ["    ```", "``", "```a`b", "> ```", "x ```", "-```"])
+@pytest.mark.parametrize("row", ("    ```", "``", "```a`b", "> ```", "x ```", "-```"))
 def test_what_only_looks_like_a_fence_opens_none(row: str) -> None:
     assert [fenced for _, fenced in texts.lines([row, "x"])] == [False, False]
 
 
 @pytest.mark.parametrize(
     ("rows", "after"),
-    [
+    (
         (["```", "x", "```"], False),
         (["```", "x", "````"], False),
         (["```", "x", "   ```  "], False),
@@ -191,7 +191,7 @@ def test_what_only_looks_like_a_fence_opens_none(row: str) -> None:
         (["- ```", "  x", "  ```"], False),
         (["- ```", "  x"], False),
         (["~~~", "```", "~~~"], False),
-    ],
+    ),
 )
 def test_a_fence_closes_as_commonmark_says(rows: list[str], *, after: bool) -> None:
     assert list(texts.lines([*rows, "text"]))[-1] == ("text", after)

@@ -140,7 +140,7 @@ def test_a_whole_capsule_has_no_problems() -> None:
 
 @pytest.mark.parametrize("key", model.REQUIRED)
 @pytest.mark.parametrize(
-    "value", [None, "", " \t ", "\ufeff", ("a",), "missing"], ids=["null", "empty", "blank", "bom", "list", "missing"]
+    "value", (None, "", " \t ", "\ufeff", ("a",), "missing"), ids=["null", "empty", "blank", "bom", "list", "missing"]
 )
 def test_a_required_field_without_text_is_named(key: str, value: Value) -> None:
     fields = {name: kept for name, kept in {**GOOD, key: value}.items() if kept != "missing"}
@@ -152,7 +152,7 @@ def test_a_required_field_without_text_is_named(key: str, value: Value) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [
+    (
         pytest.param({"status": "open"}, "status must be one of", id="unknown-status"),
         pytest.param({"status": "Active"}, "status must be one of", id="status-in-capitals"),
         pytest.param({"status": None}, "status must be non-empty", id="no-status"),
@@ -163,7 +163,7 @@ def test_a_required_field_without_text_is_named(key: str, value: Value) -> None:
         pytest.param({"created_at": None}, "created_at must be non-empty", id="no-stamp"),
         pytest.param({"objective": "[inbox: 3]"}, "injection echo", id="echo"),
         pytest.param({"next_valid_action": "Receipt written"}, "resume ceremony", id="ceremony"),
-    ],
+    ),
 )
 def test_a_problem_says_what_it_is(changes: dict[str, Value], words: str) -> None:
     (problem,) = gate.problems({**GOOD, **changes})

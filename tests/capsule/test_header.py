@@ -33,7 +33,7 @@ def in_form(form: str, text: str) -> str:
     return forms[form]
 
 
-@pytest.mark.parametrize("form", ["bom", "crlf", "bom-crlf", "cr", "eof-fence", "fence-spaces", "first-fence-blanks"])
+@pytest.mark.parametrize("form", ("bom", "crlf", "bom-crlf", "cr", "eof-fence", "fence-spaces", "first-fence-blanks"))
 def test_the_byte_form_of_a_file_does_not_change_what_is_read(form: str) -> None:
     document = in_form(form, WHOLE)
 
@@ -41,7 +41,7 @@ def test_the_byte_form_of_a_file_does_not_change_what_is_read(form: str) -> None
     assert header.load(document) == header.read(WHOLE)
 
 
-@pytest.mark.parametrize("form", ["bom", "crlf", "bom-crlf", "cr", "eof-fence", "fence-spaces"])
+@pytest.mark.parametrize("form", ("bom", "crlf", "bom-crlf", "cr", "eof-fence", "fence-spaces"))
 def test_an_edit_changes_the_token_and_no_other_byte(form: str) -> None:
     document = in_form(form, WHOLE)
 
@@ -66,7 +66,7 @@ def _large(size: int) -> str:
 
 @pytest.mark.parametrize(
     ("document", "token"),
-    [
+    (
         pytest.param("", "no-frontmatter", id="empty"),
         pytest.param("\n" + WHOLE, "no-frontmatter", id="blank-first-line"),
         pytest.param("# Title\n\n---\nid: a\n---\n", "no-frontmatter", id="rule-in-prose"),
@@ -125,7 +125,7 @@ def _large(size: int) -> str:
             "conflict-markers",
             id="conflict-in-the-body-crlf",
         ),
-    ],
+    ),
 )
 def test_a_header_that_cannot_be_used_is_rejected_by_name(document: str, token: str) -> None:
     with pytest.raises(HeaderError) as caught:
@@ -180,7 +180,7 @@ def test_values_of_other_types_are_the_source_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [*json.loads((DATA / "scalars.json").read_text()), "2026-12-01", "yes", "-.inf", "010"]
+    "word", (*json.loads((DATA / "scalars.json").read_text()), "2026-12-01", "yes", "-.inf", "010")
 )
 def test_a_bare_word_is_read_as_it_stands(word: str) -> None:
     nothing = word in ("null", "~")
@@ -211,7 +211,7 @@ def test_a_mapping_is_its_source_text() -> None:
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [
+    (
         pytest.param("'it''s'", "it's", id="single-quotes"),
         pytest.param('"\\x41\\e"', "A\x1b", id="yaml-escapes"),
         pytest.param('"\\ud83d\\ude80"', "🚀", id="surrogate-pair"),
@@ -220,7 +220,7 @@ def test_a_mapping_is_its_source_text() -> None:
         pytest.param(">-\n  a\n  b", "a b", id="folded"),
         pytest.param("a\n  b", "a b", id="plain-over-two-lines"),
         pytest.param("a\u0085b", "a b", id="a-line-break-to-yaml-alone"),
-    ],
+    ),
 )
 def test_what_a_person_may_write_is_read(written: str, value: str) -> None:
     assert header.read(f"---\nid: x\nobjective: {written}\nstatus: active\n---\n")["objective"] == value
@@ -228,7 +228,7 @@ def test_what_a_person_may_write_is_read(written: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "edited"),
-    [
+    (
         pytest.param("status: active", "status: resumed", id="bare"),
         pytest.param('status: "active"', "status: resumed", id="quoted"),
         pytest.param("status: active # note: x", "status: resumed # note: x", id="comment"),
@@ -243,10 +243,10 @@ def test_what_a_person_may_write_is_read(written: str, value: str) -> None:
         pytest.param("status: [a, 'b']  # c", "status: resumed  # c", id="list"),
         pytest.param("status: {a: b}", "status: resumed", id="mapping"),
         pytest.param('status: ["a]", b] # c', "status: resumed # c", id="bracket-in-a-string"),
-    ],
+    ),
 )
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("newline", ("\n", "\r\n"))
+@pytest.mark.parametrize("foreign", (False, True))
 def test_an_edit_keeps_what_stands_around_the_value(line: str, edited: str, newline: str, *, foreign: bool) -> None:
     frame = (
         f"---\nid: x # é: 🚀\n{'k: {a: 1}' if foreign else 'k: v'}\n%s\ntrigger: 'z'\n---\nstatus: active\n".replace(
@@ -260,11 +260,11 @@ def test_an_edit_keeps_what_stands_around_the_value(line: str, edited: str, newl
 
 @pytest.mark.parametrize(
     ("text", "key", "token"),
-    [
+    (
         pytest.param("status: |\n  active", "status", "invalid-frontmatter", id="block-scalar"),
         pytest.param("status:\n  - active", "status", "invalid-frontmatter", id="block-list"),
         pytest.param("id: x", "status", "missing-key", id="no-such-key"),
-    ],
+    ),
 )
 def test_an_edit_that_cannot_be_made_in_place_is_refused(text: str, key: str, token: str) -> None:
     with pytest.raises(HeaderError) as caught:
@@ -302,7 +302,7 @@ def test_free_text_is_always_a_json_string() -> None:
     assert header.token("next_valid_action", "half \ud83d pair \ud83d\ude80") == '"half \ufffd pair 🚀"'
 
 
-@pytest.mark.parametrize("key", ["", "x" * 129])
+@pytest.mark.parametrize("key", ("", "x" * 129))
 def test_a_key_that_no_header_can_hold_is_refused(key: str) -> None:
     with pytest.raises(HeaderError):
         header.render({key: "x"})
@@ -310,7 +310,7 @@ def test_a_key_that_no_header_can_hold_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize(
     "block",
-    [
+    (
         pytest.param("id: a\n  b\n", id="continuation"),
         pytest.param("tags:\n- a\n", id="block-list"),
         pytest.param("id: 'a'\n", id="single-quotes"),
@@ -331,7 +331,7 @@ def test_a_key_that_no_header_can_hold_is_refused(key: str) -> None:
         pytest.param("id: a\u0085b\n", id="nel"),
         pytest.param("<<: a\n", id="merge-key"),
         pytest.param("", id="nothing"),
-    ],
+    ),
 )
 def test_the_strict_scan_refuses_what_it_would_have_to_guess(block: str) -> None:
     assert header.scan(block) is None

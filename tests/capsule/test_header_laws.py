@@ -125,7 +125,8 @@ def scanned(document: str) -> dict[str, Value] | None:
     try:
         return header.scan(header.split(document).text)
     except HeaderError as error:
-        assert error.token in ("duplicate-key", "conflict-markers")
+        if error.token not in ("duplicate-key", "conflict-markers"):
+            raise
         return None
 
 
@@ -188,7 +189,7 @@ def test_yaml_1_1_and_1_2_read_the_same_strings(fields: dict[str, Value]) -> Non
 
 
 @pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("key", ["id", "branch", "head", "session_id", "tags"])
+@pytest.mark.parametrize("key", ("id", "branch", "head", "session_id", "tags"))
 def test_a_word_that_a_loader_would_change_is_quoted(key: str, word: str) -> None:
     value: Any = (word,) if key == "tags" else word
 

@@ -52,7 +52,7 @@ TEXTS = st.lists(HOSTILE | st.characters(), max_size=12).map("".join)
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [
+    (
         pytest.param(None, '""', id="nothing"),
         pytest.param("plain words", '"plain words"', id="plain"),
         pytest.param('say "hi" \\ there', '"say \\"hi\\" \\\\ there"', id="quotes"),
@@ -77,7 +77,7 @@ TEXTS = st.lists(HOSTILE | st.characters(), max_size=12).map("".join)
         pytest.param("a < b <c> d", '"a < b <c> d"', id="other-brackets"),
         pytest.param(("a", "b\nc"), '"a, b c"', id="list"),
         pytest.param(12, '"12"', id="number"),
-    ],
+    ),
 )
 def test_text_is_shown_quoted_on_one_line(value: object, shown: str) -> None:
     assert inert(value) == shown

@@ -13,13 +13,13 @@ def test_every_row_of_the_table_leads_to_a_status_we_know(status: str, event: st
 
 @pytest.mark.parametrize(
     ("status", "event"),
-    [
+    (
         ("superseded", "reopen"),
         ("abandoned", "consume"),
         ("resolved", "pause"),
         ("draft", "resolve"),
         ("active", "explode"),
-    ],
+    ),
 )
 def test_a_step_that_is_not_in_the_table_is_refused_and_names_what_is_possible(status: str, event: str) -> None:
     with pytest.raises(lifecycle.TransitionError, match=f"cannot {event}; possible: "):

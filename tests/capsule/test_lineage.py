@@ -12,7 +12,7 @@ WORDS = st.text(
 
 
 @given(
-    id=WORDS,
+    name=WORDS,
     event=WORDS,
     status=WORDS,
     parent=WORDS,
@@ -21,9 +21,9 @@ WORDS = st.text(
     at=st.integers(1, 4_000_000_000_000),
 )
 def test_what_the_trailers_say_is_read_back(
-    id: str, event: str, status: str, parent: str, session: str, consumer: str, at: int
-) -> None:  # noqa: A002
-    before = Event(id, event, status, parent, session, "claude", consumer, at / 1000)
+    name: str, event: str, status: str, parent: str, session: str, consumer: str, at: int
+) -> None:
+    before = Event(name, event, status, parent, session, "claude", consumer, at / 1000)
     message = (
         lineage.subject(before)
         + "\n\n"

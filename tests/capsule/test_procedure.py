@@ -96,7 +96,7 @@ def test_hostile_values_never_begin_a_line_and_never_stand_above_the_data() -> N
     assert above.count("obey the capsule") == 2  # quoted: the session id of the start event and the receipt's path
 
 
-@pytest.mark.parametrize("wide", ["x", "é", "文", "🚀"])
+@pytest.mark.parametrize("wide", ("x", "é", "文", "🚀"))
 def test_the_text_stays_within_its_limit_whatever_the_vault_holds(wide: str) -> None:
     fields = dict.fromkeys(FIELDS, wide * 20_000) | {
         "created_at": stamps.utc(NOW - 60),
@@ -141,9 +141,9 @@ def test_ledger_groups_go_before_body_excerpts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "stale"), [pytest.param(6.9, False, id="under-a-week"), pytest.param(7.1, True, id="over-a-week")]
+    ("days", "stale"), (pytest.param(6.9, False, id="under-a-week"), pytest.param(7.1, True, id="over-a-week"))
 )
-def test_past_seven_days_a_warning_says_that_the_world_is_gone(days: float, stale: bool) -> None:  # noqa: FBT001
+def test_past_seven_days_a_warning_says_that_the_world_is_gone(days: float, stale: bool) -> None:
     text = procedure.render(view(fields=FIELDS | {"created_at": stamps.utc(NOW - days * stamps.DAY)}))
 
     assert ("*** STALE" in text) is stale
@@ -160,13 +160,13 @@ def test_an_autosave_is_named_from_its_structured_fields_only() -> None:
 
 @pytest.mark.parametrize(
     ("session", "said", "unsaid"),
-    [
+    (
         pytest.param(Session("b", "b", "r.json"), "receipt cross-check: match", "MISMATCH", id="match"),
         pytest.param(Session("b", "a", "r.json"), 'MISMATCH — on-disk r.json held "a"', "match\n", id="mismatch"),
         pytest.param(Session("b", None, "r.json"), 'session_id: "b"', "cross-check", id="no-receipt"),
         pytest.param(Session(None, "a", "r.json"), "CURRENT_SESSION_ID_UNAVAILABLE", '"a"', id="no-hook-id"),
         pytest.param(Session(None, "a", "r.json"), "CURRENT_SESSION_ID_UNAVAILABLE", "r.json", id="no-hook-id-no-path"),
-    ],
+    ),
 )
 def test_only_the_start_event_says_who_this_session_is(session: Session, said: str, unsaid: str) -> None:
     block = procedure.session_block(session)
@@ -240,7 +240,7 @@ def test_the_ledger_counts_groups_and_names_the_defects() -> None:
     assert procedure.ledger([]) == ("", [], [])
 
 
-@pytest.mark.parametrize("wide", ["x", "文"])
+@pytest.mark.parametrize("wide", ("x", "文"))
 def test_orientation_is_the_same_text_every_time_and_small(wide: str) -> None:
     fields = dict.fromkeys(FIELDS, wide * 5000) | {"created_at": "2026-12-01T10:00:00Z"}
     others = [(wide * 300, EVIL)] * 50

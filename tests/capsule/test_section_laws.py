@@ -71,7 +71,7 @@ def test_what_was_merged_is_there_once_in_order_and_merging_again_changes_nothin
     first: list[Bullet],
     second: list[Bullet],
     newline: str,
-    ended: bool,  # noqa: FBT001 - drawn
+    ended: bool,
 ) -> None:
     text = EMPTY.replace("\n", newline)
     document = text if ended else text[: -len(newline)]

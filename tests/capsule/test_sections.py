@@ -74,7 +74,7 @@ def test_a_bullet_without_a_time_is_written_without_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
+    (
         pytest.param(DONE, id="anchor"),
         pytest.param("see <!-- swe:gates --> and --> and --!>", id="comment-ends"),
         pytest.param("---", id="fence-of-the-header"),
@@ -92,11 +92,11 @@ def test_a_bullet_without_a_time_is_written_without_one() -> None:
         pytest.param("$& and $' and \\1 and $$", id="replacement-patterns"),
         pytest.param("- nested", id="nested"),
         pytest.param("é 🚀 👩\u200d👧 \u202e", id="beyond-ascii"),
-    ],
+    ),
 )
-@pytest.mark.parametrize("at", [NOON, 0.0], ids=["timed", "untimed"])
-@pytest.mark.parametrize("tag", ["", "OPERATOR"])
-@pytest.mark.parametrize("state", ["", "resolved: it → closed <!-- x -->"])
+@pytest.mark.parametrize("at", (NOON, 0.0), ids=["timed", "untimed"])
+@pytest.mark.parametrize("tag", ("", "OPERATOR"))
+@pytest.mark.parametrize("state", ("", "resolved: it → closed <!-- x -->"))
 def test_text_is_stored_escaped_and_read_back_exactly(text: str, at: float, tag: str, state: str) -> None:
     bullet = Bullet("errors", at, text, tag, state)
 
@@ -201,9 +201,9 @@ def test_a_note_that_is_there_is_not_added() -> None:
     assert not sections.merge(document, [said("uses   pnpm")], day=DAY).changed
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("bom", ["", "\ufeff"])
-@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("newline", ("\n", "\r\n", "\r"))
+@pytest.mark.parametrize("bom", ("", "\ufeff"))
+@pytest.mark.parametrize("ended", (True, False))
 def test_line_ends_and_bom_stay(newline: str, bom: str, *, ended: bool) -> None:
     text = EMPTY if ended else EMPTY.rstrip("\n")
     document = bom + text.replace("\n", newline)
@@ -240,7 +240,7 @@ def _damaged(form: str) -> str:
 
 @pytest.mark.parametrize(
     ("form", "words"),
-    [
+    (
         ("missing", r"^swe:done is missing$"),
         ("twice", r"^swe:done stands twice, again in line \d+$"),
         ("inline", r"^swe:done is missing \(line 13 names it"),
@@ -251,7 +251,7 @@ def _damaged(form: str) -> str:
         ("open-fence", r"^swe:errors is missing .*; swe:rows is missing"),
         ("none", r"^swe:done is missing; .*; swe:rows is missing$"),
         ("nothing-behind-the-fence", r"^swe:done is missing"),
-    ],
+    ),
 )
 def test_a_damaged_anchor_is_named_with_its_place(form: str, words: str) -> None:
     document = _damaged(form)
@@ -268,7 +268,7 @@ def test_an_anchor_in_the_header_is_no_anchor() -> None:
         merged(_damaged("in-the-header"), said("new"))
 
 
-@pytest.mark.parametrize("form", ["prose", "sample", "list-sample", "quote"])
+@pytest.mark.parametrize("form", ("prose", "sample", "list-sample", "quote"))
 def test_a_mention_is_no_anchor(form: str) -> None:
     mentions = {
         "prose": f"KEEP 1 do not edit below {DONE} by hand\n\n## Done",

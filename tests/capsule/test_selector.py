@@ -33,7 +33,7 @@ def reasons(selection: selector.Selection) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("candidate", "reason"),
-    [
+    (
         pytest.param(capsule("a", status="resumed"), "already-consumed", id="resumed"),
         pytest.param(capsule("a", status="consumed"), "already-consumed", id="legacy-consumed"),
         pytest.param(capsule("a", status="resolved"), "already-consumed", id="resolved"),
@@ -51,7 +51,7 @@ def reasons(selection: selector.Selection) -> dict[str, str]:
         pytest.param(
             Candidate("a", "capsules/a.md", None, "duplicate-key", "status"), "duplicate-key", id="duplicate-key"
         ),
-    ],
+    ),
 )
 def test_a_capsule_that_is_passed_over_says_why(candidate: Candidate, reason: str) -> None:
     selection = select([candidate], now=NOW, facts=facts())
@@ -75,7 +75,7 @@ def test_the_newest_active_one_wins_and_the_ledger_names_every_other_one() -> No
     assert reasons(selection) == {"old": "older-active", "spent": "already-consumed", "bad": "not-utf8"}
 
 
-@pytest.mark.parametrize("order", [("tie-1", "tie-2"), ("tie-2", "tie-1")])
+@pytest.mark.parametrize("order", (("tie-1", "tie-2"), ("tie-2", "tie-1")))
 def test_equal_times_go_to_the_greater_id_whatever_the_order_of_the_files(order: tuple[str, str]) -> None:
     selection = select([capsule(name) for name in order], now=NOW, facts=facts())
 
@@ -96,7 +96,7 @@ def test_fractions_of_a_second_count() -> None:
 
 @pytest.mark.parametrize(
     "wording",
-    ["Unknown: no operator objective was captured in this session.", "Unknown: no human objective was captured"],
+    ("Unknown: no operator objective was captured in this session.", "Unknown: no human objective was captured"),
 )
 def test_a_placeholder_loses_to_an_older_real_one_and_wins_alone(wording: str) -> None:
     placeholder, real = capsule("p", 10, objective=wording), capsule("r", 1000)
@@ -142,7 +142,7 @@ def test_a_consumer_that_saved_nothing_leaves_its_capsule_for_a_redelivery() -> 
 
 @pytest.mark.parametrize(
     ("more", "given"),
-    [
+    (
         pytest.param([capsule("child", 40, status="resolved", session_id="consumer")], {}, id="the-consumer-saved"),
         pytest.param(
             [capsule("child", 140, status="paused", parent_capsule_id="spent")], {}, id="it-has-a-child-in-the-tree"
@@ -157,7 +157,7 @@ def test_a_consumer_that_saved_nothing_leaves_its_capsule_for_a_redelivery() -> 
         ),
         pytest.param([capsule("newer", 10, status="paused")], {}, id="it-is-not-the-newest-of-the-seat"),
         pytest.param([], {"deliveries": {}}, id="history-knows-no-delivery"),
-    ],
+    ),
 )
 def test_no_redelivery_when(more: list[Candidate], given: dict[str, object]) -> None:
     selection = select([SPENT, *more], now=NOW, facts=facts(**{"deliveries": HANDED, **given}))
@@ -196,7 +196,7 @@ def test_ordinary_reasons_raise_no_alarm(reason: str) -> None:
     assert selector.Rejection("a", reason).ordinary
 
 
-@pytest.mark.parametrize("status", [model.PAUSED, model.ABANDONED, model.SUPERSEDED])
+@pytest.mark.parametrize("status", (model.PAUSED, model.ABANDONED, model.SUPERSEDED))
 def test_a_capsule_put_to_rest_raises_no_alarm(status: str) -> None:
     assert selector.Rejection("a", "status-not-active", status).ordinary
 

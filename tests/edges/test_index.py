@@ -98,7 +98,7 @@ def test_our_own_commits_keep_the_book_complete_without_reading_history(tmp_path
     assert whole.read == 0
 
 
-@pytest.mark.parametrize("cut", [1, 10, 30, 45, 60])
+@pytest.mark.parametrize("cut", (1, 10, 30, 45, 60))
 def test_a_torn_append_is_read_again_from_history(tmp_path: Path, cut: int) -> None:
     repository = Repository(HISTORY)
     index.current(str(tmp_path), head=repository.head, commits=repository.after)
@@ -119,7 +119,7 @@ def test_a_book_of_another_history_is_thrown_away(tmp_path: Path) -> None:
     check(index.current(str(tmp_path), head=repository.head, commits=repository.after))
 
 
-@pytest.mark.parametrize("junk", [b"", b"\x00\xff", b"D x y", b"H \n", b"\nH zz\n", b"\nD a b c\nH zz\n"])
+@pytest.mark.parametrize("junk", (b"", b"\x00\xff", b"D x y", b"H \n", b"\nH zz\n", b"\nD a b c\nH zz\n"))
 def test_junk_in_place_of_the_book_is_thrown_away(tmp_path: Path, junk: bytes) -> None:
     (tmp_path / "index").mkdir()
     (tmp_path / index.PATH).write_bytes(junk)

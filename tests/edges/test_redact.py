@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from vault_mem.redact import environment_secrets, redact, suspicious
+from vault_mem.redact import redact
 
 PEM = "FAKEfakeFAKE0000fakeFAKE1111fakeFAKE2222fakeFAKE3333fakeFAKE4444"
 MIXED = "FAKEfakeFAKEfakeFAKEfakeFAKEfake0000"

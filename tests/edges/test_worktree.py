@@ -32,7 +32,7 @@ def test_branch_and_commit_are_those_of_the_work_tree(git: Callable[..., str], t
     assert worktree.here(str(main)) == (str(main), "", head)
 
 
-@pytest.mark.parametrize("pointer", [None, "", "gitdir: ", "gitdir: /nowhere/at/all", "something else"])
+@pytest.mark.parametrize("pointer", (None, "", "gitdir: ", "gitdir: /nowhere/at/all", "something else"))
 def test_no_repository_is_no_branch(tmp_path: Path, pointer: str | None) -> None:
     if pointer is not None:
         (tmp_path / ".git").write_text(pointer, encoding="utf-8")

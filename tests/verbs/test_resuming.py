@@ -3,15 +3,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.verbs.conftest import Session
+
+    Events = Callable[[], list[tuple[str, str, str]]]
+    Told = Callable[[subprocess.CompletedProcess[bytes]], str]
 
 
 def spent(text: str) -> bool:
     return any(word in text.lower() for word in ("re-deliver", "reusing", "already delivered"))
 
 
-def test_a_clear_hands_the_capsule_out_once_and_records_it(session, events) -> None:
+def test_a_clear_hands_the_capsule_out_once_and_records_it(session: Session, events: Events) -> None:
     session.turn("Split the parser and keep the tests green.", "Split.")
     fresh = session.sibling()
 
@@ -27,7 +36,7 @@ def test_a_clear_hands_the_capsule_out_once_and_records_it(session, events) -> N
     assert not list((session.vault / "runtime/deliveries").iterdir())
 
 
-def test_the_same_session_asking_twice_is_told_so_and_eats_no_second_capsule(session, events) -> None:
+def test_the_same_session_asking_twice_is_told_so_and_eats_no_second_capsule(session: Session, events: Events) -> None:
     session.turn("Split the parser.", "Split.")
     session.sibling().turn("Another piece of work.", "Other done.")
     fresh = session.sibling()
@@ -40,7 +49,9 @@ def test_the_same_session_asking_twice_is_told_so_and_eats_no_second_capsule(ses
     assert len([event for event in events() if event[0] == "consume"]) == 1
 
 
-def test_a_second_clear_after_a_consumer_that_saved_nothing_is_a_loud_redelivery(session, events) -> None:
+def test_a_second_clear_after_a_consumer_that_saved_nothing_is_a_loud_redelivery(
+    session: Session, events: Events
+) -> None:
     session.turn("Split the parser.", "Split.")
     name = session.capsule().stem
     idle, next_one = session.sibling(), session.sibling()
@@ -56,7 +67,7 @@ def test_a_second_clear_after_a_consumer_that_saved_nothing_is_a_loud_redelivery
     ]
 
 
-def test_five_sessions_in_a_row_each_get_the_one_before(session, events) -> None:
+def test_five_sessions_in_a_row_each_get_the_one_before(session: Session, events: Events) -> None:
     current = session
     for n in range(5):
         current.turn(f"Request number {n} of this long day.", f"Answer {n}.")
@@ -75,8 +86,8 @@ def test_five_sessions_in_a_row_each_get_the_one_before(session, events) -> None
     assert events()[-2][1] in parent
 
 
-@pytest.mark.parametrize("source", ["startup", "resume", "fork", "something-new", ""])
-def test_other_starts_only_orient(session, events, source: str) -> None:
+@pytest.mark.parametrize("source", ("startup", "resume", "fork", "something-new", ""))
+def test_other_starts_only_orient(session: Session, events: Events, source: str) -> None:
     session.turn("Split the parser.", "Split.")
     other = session.sibling()
     other.turn("Paint the shed.", "Painted.")
@@ -91,7 +102,9 @@ def test_other_starts_only_orient(session, events, source: str) -> None:
     assert text == session.sibling().start(source)
 
 
-def test_after_compaction_a_session_gets_its_own_state_although_it_was_consumed(session, events) -> None:
+def test_after_compaction_a_session_gets_its_own_state_although_it_was_consumed(
+    session: Session, events: Events
+) -> None:
     session.turn("Split the parser.", "Split.")
     session.sibling().start("clear")
     session.sibling().turn("Paint the bikeshed.", "Painted.")
@@ -103,7 +116,7 @@ def test_after_compaction_a_session_gets_its_own_state_although_it_was_consumed(
     assert len([event for event in events() if event[0] == "consume"]) == 1
 
 
-def test_a_broken_declaration_is_said_on_every_source_and_nothing_is_read(session) -> None:
+def test_a_broken_declaration_is_said_on_every_source_and_nothing_is_read(session: Session) -> None:
     session.turn("Split the parser.", "Split.")
     (session.seat / ".aigent/state.json").write_text('{"memory_root": "/etc"}', encoding="utf-8")
 
@@ -113,7 +126,7 @@ def test_a_broken_declaration_is_said_on_every_source_and_nothing_is_read(sessio
         assert "Split the parser" not in text
 
 
-def test_an_untrusted_seat_prints_nothing_of_itself_and_says_how_to_trust_it(session) -> None:
+def test_an_untrusted_seat_prints_nothing_of_itself_and_says_how_to_trust_it(session: Session) -> None:
     session.turn("Split the parser.", "Split.")
     session.run("trust", "--revoke", cwd=session.seat, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=session.vault, capture_output=True, check=True).stdout
@@ -127,7 +140,9 @@ def test_an_untrusted_seat_prints_nothing_of_itself_and_says_how_to_trust_it(ses
     )
 
 
-def test_a_text_that_does_not_get_out_consumes_nothing(session, events, environ, program) -> None:
+def test_a_text_that_does_not_get_out_consumes_nothing(
+    session: Session, events: Events, environ: dict[str, str], program: Callable[..., list[str]]
+) -> None:
     session.turn("Split the parser.", "Split.")
     fresh = session.sibling()
     reader, writer = os.pipe()
@@ -150,7 +165,9 @@ def test_a_text_that_does_not_get_out_consumes_nothing(session, events, environ,
     assert len([event for event in events() if event[0] == "consume"]) == 1
 
 
-def test_a_delivery_that_died_before_its_commit_is_completed_and_the_next_one_is_loud(session, events) -> None:
+def test_a_delivery_that_died_before_its_commit_is_completed_and_the_next_one_is_loud(
+    session: Session, events: Events
+) -> None:
     session.turn("Split the parser.", "Split.")
     name = session.capsule().stem
     deliveries = session.vault / "runtime/deliveries"
@@ -161,10 +178,12 @@ def test_a_delivery_that_died_before_its_commit_is_completed_and_the_next_one_is
     text = session.sibling().start("clear")
 
     assert "may already have been delivered" in text
-    assert [consumer for kind, _, consumer in events() if kind == "consume"][0] == "died"
+    assert next(consumer for kind, _, consumer in events() if kind == "consume") == "died"
 
 
-def test_two_clears_at_once_share_nothing_silently(session, events, environ, program) -> None:
+def test_two_clears_at_once_share_nothing_silently(
+    session: Session, environ: dict[str, str], program: Callable[..., list[str]]
+) -> None:
     session.turn("Split the parser.", "Split.")
     starts = [session.sibling() for _ in range(4)]
     running = [
@@ -187,15 +206,17 @@ def test_two_clears_at_once_share_nothing_silently(session, events, environ, pro
     assert len(silent) == 1
 
 
-@pytest.mark.parametrize("payload", [b"", b"[]", b'{"session_id": "x', b"\x00\xff"])
-def test_a_bad_payload_prints_no_document(session, payload: bytes) -> None:
+@pytest.mark.parametrize("payload", (b"", b"[]", b'{"session_id": "x', b"\x00\xff"))
+def test_a_bad_payload_prints_no_document(session: Session, payload: bytes) -> None:
     done = session.run("resume", stdin=payload, cwd=session.seat, check=True)
 
     assert done.stdout == b""
     assert b"bad-payload" in done.stderr
 
 
-def test_by_hand_a_peek_changes_nothing_and_a_clear_is_recorded_under_the_clients_session(session, events) -> None:
+def test_by_hand_a_peek_changes_nothing_and_a_clear_is_recorded_under_the_clients_session(
+    session: Session, events: Events
+) -> None:
     session.turn("Split the parser.", "Split.")
     before = events()
 
@@ -210,7 +231,7 @@ def test_by_hand_a_peek_changes_nothing_and_a_clear_is_recorded_under_the_client
     assert events()[-1] == ("consume", session.capsule().stem, "by-hand")
 
 
-def test_a_capsule_asked_for_by_name_is_handed_over_loudly_when_it_was_spent(session, events) -> None:
+def test_a_capsule_asked_for_by_name_is_handed_over_loudly_when_it_was_spent(session: Session, events: Events) -> None:
     session.turn("Split the parser.", "Split.")
     name = session.capsule().stem
     session.sibling().start("clear")
@@ -225,7 +246,7 @@ def test_a_capsule_asked_for_by_name_is_handed_over_loudly_when_it_was_spent(ses
     assert (missing.returncode, b"no-such-capsule" in missing.stderr) == (1, True)
 
 
-def test_conflict_markers_in_a_body_are_a_reason_and_the_next_one_is_taken(session) -> None:
+def test_conflict_markers_in_a_body_are_a_reason_and_the_next_one_is_taken(session: Session) -> None:
     session.turn("Split the parser.", "Split.")
     other = session.sibling()
     other.turn("Paint the shed.", "Painted.")
@@ -238,7 +259,7 @@ def test_conflict_markers_in_a_body_are_a_reason_and_the_next_one_is_taken(sessi
     assert "conflict-markers" in text
 
 
-def test_a_session_that_died_before_any_stop_is_swept_up_by_the_next_start(session, events) -> None:
+def test_a_session_that_died_before_any_stop_is_swept_up_by_the_next_start(session: Session, events: Events) -> None:
     session.start("startup")
     session.prompt("Split the parser before anything else.")
     session.answer("I began to split it.")
@@ -249,7 +270,7 @@ def test_a_session_that_died_before_any_stop_is_swept_up_by_the_next_start(sessi
     assert [kind for kind, _, _ in events()] == ["autosave", "consume"]
 
 
-def test_sweeping_an_old_session_does_not_make_it_the_newest(session) -> None:
+def test_sweeping_an_old_session_does_not_make_it_the_newest(session: Session) -> None:
     old, new = session, session.sibling()
     old.start("startup")
     old.prompt("The older request of the two.")
@@ -261,7 +282,7 @@ def test_sweeping_an_old_session_does_not_make_it_the_newest(session) -> None:
     assert 'objective: "The newer request of the two."' in text
 
 
-def test_a_prompt_that_the_client_dropped_is_saved_from_the_journal(session) -> None:
+def test_a_prompt_that_the_client_dropped_is_saved_from_the_journal(session: Session) -> None:
     session.turn("Split the parser.", "Split.")
     session.run(
         "hook",

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-Git = "Callable[..., str]"
+    from tests.verbs.conftest import Session
+
+    Events = Callable[[], list[tuple[str, str, str]]]
+    Told = Callable[[subprocess.CompletedProcess[bytes]], str]
 
 
 def field(path: Path, key: str) -> object:
@@ -20,7 +23,9 @@ def field(path: Path, key: str) -> object:
     return json.loads(value) if value.startswith('"') else value
 
 
-def test_a_turn_becomes_one_commit_with_trailers(session, events, outcome, git) -> None:
+def test_a_turn_becomes_one_commit_with_trailers(
+    session: Session, events: Events, outcome: Told, git: Callable[..., str]
+) -> None:
     done = session.turn("Split the parser and keep the tests green.", "The parser is split in two.")
 
     capsule = session.capsule()
@@ -41,7 +46,7 @@ def test_a_turn_becomes_one_commit_with_trailers(session, events, outcome, git) 
     }
 
 
-def test_nothing_new_makes_no_commit_and_touches_no_file(session, events, outcome) -> None:
+def test_nothing_new_makes_no_commit_and_touches_no_file(session: Session, events: Events, outcome: Told) -> None:
     session.turn("Split the parser.", "Split.")
     capsule = session.capsule()
     before = (capsule.read_bytes(), capsule.stat().st_mtime_ns, events())
@@ -52,7 +57,7 @@ def test_nothing_new_makes_no_commit_and_touches_no_file(session, events, outcom
     assert (capsule.read_bytes(), capsule.stat().st_mtime_ns, events()) == before
 
 
-def test_a_torn_last_line_is_read_when_it_is_whole(session, outcome) -> None:
+def test_a_torn_last_line_is_read_when_it_is_whole(session: Session, outcome: Told) -> None:
     session.turn("Split the parser.", "Split.")
     whole = session.transcript.read_bytes()
     session.prompt("Now write the migration for the invoices table.")
@@ -67,7 +72,7 @@ def test_a_torn_last_line_is_read_when_it_is_whole(session, outcome) -> None:
     assert "Now write the migration for the invoices table." in session.capsule().read_text("utf-8")
 
 
-def test_the_payload_covers_a_transcript_that_lags(session) -> None:
+def test_the_payload_covers_a_transcript_that_lags(session: Session) -> None:
     session.turn("First request of the day.", "OLD: the first answer.")
     session.prompt("Second request of the day.")
     session.stop("NEW: the second answer.")
@@ -82,21 +87,23 @@ def test_the_payload_covers_a_transcript_that_lags(session) -> None:
 
 @pytest.mark.parametrize(
     ("payload", "token"),
-    [
+    (
         pytest.param(b"", "bad-payload", id="empty"),
         pytest.param(b"[]", "bad-payload", id="array"),
         pytest.param(b'{"session_id": "x', "bad-payload", id="cut"),
         pytest.param(b"\xff\xfe\x00", "bad-payload", id="noise"),
         pytest.param(b'{"session_id": 7, "cwd": []}', "bad-payload", id="wrong-types"),
         pytest.param(b"{}", "bad-payload", id="no-session"),
-    ],
+    ),
 )
-def test_a_bad_payload_is_named_and_nothing_is_saved(session, events, outcome, payload: bytes, token: str) -> None:
+def test_a_bad_payload_is_named_and_nothing_is_saved(
+    session: Session, events: Events, outcome: Told, payload: bytes, token: str
+) -> None:
     assert outcome(session.stop(payload=payload)) == token
     assert events() == []
 
 
-def test_a_missing_transcript_is_named_and_the_last_message_is_kept(session, outcome) -> None:
+def test_a_missing_transcript_is_named_and_the_last_message_is_kept(session: Session, outcome: Told) -> None:
     nothing = outcome(session.stop(""))
     something = outcome(session.stop("Parser is split."))
 
@@ -105,7 +112,7 @@ def test_a_missing_transcript_is_named_and_the_last_message_is_kept(session, out
     assert str(field(session.capsule(), "objective")).startswith("Unknown: ")
 
 
-def test_a_transcript_that_is_no_utf8_is_read_as_far_as_it_goes(session, outcome) -> None:
+def test_a_transcript_that_is_no_utf8_is_read_as_far_as_it_goes(session: Session, outcome: Told) -> None:
     session.prompt("Keep this request.")
     with session.transcript.open("ab") as file:
         file.write(b'{"type": "user", "message": {"content": "\xff\xfe broken"}}\n\x00\x00\x00\n{"cut": \n')
@@ -115,7 +122,7 @@ def test_a_transcript_that_is_no_utf8_is_read_as_far_as_it_goes(session, outcome
     assert "Keep that request as well." in session.capsule().read_text("utf-8")
 
 
-def test_a_broken_declaration_is_said_and_nothing_is_written(session, events, outcome) -> None:
+def test_a_broken_declaration_is_said_and_nothing_is_written(session: Session, events: Events, outcome: Told) -> None:
     session.turn("Split the parser.", "Split.")
     before = events()
     (session.seat / ".aigent/state.json").write_text('{"memory_root": "../elsewhere"}', encoding="utf-8")
@@ -129,7 +136,7 @@ def test_a_broken_declaration_is_said_and_nothing_is_written(session, events, ou
     assert events() == before
 
 
-def test_no_seat_and_an_untrusted_seat_are_told_apart(session, outcome, tmp_path, vault_mem) -> None:
+def test_no_seat_and_an_untrusted_seat_are_told_apart(session: Session, outcome: Told, tmp_path: Path) -> None:
     elsewhere = session.run("hook", "stop", "--explain", stdin=session.payload("Stop", cwd=str(tmp_path)), cwd=tmp_path)
     session.run("trust", "--revoke", cwd=session.seat, check=True)
     untrusted = session.stop("Text that stays out.")
@@ -138,7 +145,7 @@ def test_no_seat_and_an_untrusted_seat_are_told_apart(session, outcome, tmp_path
     assert not session.capsules()
 
 
-def test_a_capsule_whose_header_lost_a_field_keeps_its_bytes_and_is_named(session, outcome) -> None:
+def test_a_capsule_whose_header_lost_a_field_keeps_its_bytes_and_is_named(session: Session, outcome: Told) -> None:
     session.turn("Split the parser.", "Split.")
     capsule = session.capsule()
     text = capsule.read_text("utf-8")
@@ -150,7 +157,9 @@ def test_a_capsule_whose_header_lost_a_field_keeps_its_bytes_and_is_named(sessio
     assert b"id must be non-empty" in done.stderr or b"id" in done.stderr
 
 
-def test_a_damaged_anchor_leaves_the_file_alone_and_the_text_goes_to_a_fresh_capsule(session, outcome) -> None:
+def test_a_damaged_anchor_leaves_the_file_alone_and_the_text_goes_to_a_fresh_capsule(
+    session: Session, outcome: Told
+) -> None:
     session.turn("Split the parser.", "Split.")
     damaged = session.capsule()
     damaged.write_text(damaged.read_text("utf-8").replace("<!-- swe:done -->\n", ""), "utf-8")
@@ -165,7 +174,7 @@ def test_a_damaged_anchor_leaves_the_file_alone_and_the_text_goes_to_a_fresh_cap
     assert "The second module is green now." in fresh.read_text("utf-8")
 
 
-def test_a_consumed_capsule_is_rotated_and_becomes_the_parent(session, outcome) -> None:
+def test_a_consumed_capsule_is_rotated_and_becomes_the_parent(session: Session) -> None:
     session.turn("Split the parser.", "Split.")
     first = session.capsule()
     session.sibling().start("clear")
@@ -179,7 +188,7 @@ def test_a_consumed_capsule_is_rotated_and_becomes_the_parent(session, outcome) 
     assert "Second module done." not in first.read_text("utf-8")
 
 
-def test_two_sessions_with_the_same_first_letters_never_share_a_file(session) -> None:
+def test_two_sessions_with_the_same_first_letters_never_share_a_file(session: Session) -> None:
     one, two = (
         session.sibling("0192aaaa-1111-7000-8000-000000000001"),
         session.sibling("0192aaaa-1111-7000-8000-000000000002"),
@@ -191,7 +200,7 @@ def test_two_sessions_with_the_same_first_letters_never_share_a_file(session) ->
     assert "Second done." not in one.capsule().read_text("utf-8")
 
 
-def test_lost_state_is_made_again_without_doubling_anything(session, events, outcome) -> None:
+def test_lost_state_is_made_again_without_doubling_anything(session: Session, events: Events, outcome: Told) -> None:
     session.turn("Split the parser.", "Split.")
     session.turn("Now the second module of the parser.", "Second done.")
     before = session.capsule().read_text("utf-8")
@@ -205,7 +214,9 @@ def test_lost_state_is_made_again_without_doubling_anything(session, events, out
     assert len(events()) == 2
 
 
-def test_what_git_refuses_is_on_disk_and_the_next_hook_commits_it(session, events, outcome) -> None:
+def test_what_git_refuses_is_on_disk_and_the_next_hook_commits_it(
+    session: Session, events: Events, outcome: Told
+) -> None:
     session.turn("Split the parser.", "Split.")
     lock = session.vault / ".git/index.lock"
     lock.touch()
@@ -221,7 +232,9 @@ def test_what_git_refuses_is_on_disk_and_the_next_hook_commits_it(session, event
     assert outcome(session.stop("Second done.")) == "no-change"
 
 
-def test_eight_stops_at_once_make_one_commit(session, events, environ, program) -> None:
+def test_eight_stops_at_once_make_one_commit(
+    session: Session, events: Events, environ: dict[str, str], program: Callable[..., list[str]]
+) -> None:
     session.prompt("Split the parser.")
     session.answer("Split.")
     payload = session.payload("Stop", last_assistant_message="Split.")
@@ -240,13 +253,13 @@ def test_eight_stops_at_once_make_one_commit(session, events, environ, program) 
 
 @pytest.mark.parametrize(
     "secret",
-    [
+    (
         "AKIA" + "IOSFODNN7EXAMPLE",
         "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
         "sk-" + "proj-abcdefghijklmnopqrstuvwx1234567890",
-    ],
+    ),
 )
-def test_a_secret_never_reaches_the_disk(session, git, secret: str) -> None:
+def test_a_secret_never_reaches_the_disk(session: Session, git: Callable[..., str], secret: str) -> None:
     session.prompt(f"Use the key {secret} for the upload, please.")
     session.use("Bash", f"denied for {secret}", failed=True, command=f"curl -H 'Authorization: Bearer {secret}' x")
     session.answer(f"I used {secret}.")
@@ -270,7 +283,7 @@ def test_a_secret_never_reaches_the_disk(session, git, secret: str) -> None:
     assert "for the upload, please." in session.capsule().read_text("utf-8")
 
 
-def test_switching_off_is_obeyed_and_said(session, events, outcome) -> None:
+def test_switching_off_is_obeyed_and_said(session: Session, events: Events, outcome: Told) -> None:
     session.prompt("Split the parser.")
     for name in ("VAULT_MEM_OFF", "LIFECYCLE_KILL_STOP_WRITER"):
         done = session.run(
@@ -281,7 +294,7 @@ def test_switching_off_is_obeyed_and_said(session, events, outcome) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="a directory cannot be made read-only for root")
-def test_a_read_only_vault_is_named(session, outcome) -> None:
+def test_a_read_only_vault_is_named(session: Session, outcome: Told) -> None:
     session.turn("Split the parser.", "Split.")
     (session.vault / "capsules").chmod(0o500)
 
