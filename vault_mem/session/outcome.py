@@ -166,9 +166,7 @@ GOOD_WORDS = ("passed", "passing", "pass", "successes", "ok", "tests", "examples
 
 def _judge(line: str) -> tuple[bool, bool]:
     """Whether a line of a test run says that something failed, and whether it says that something passed."""
-    if line.startswith(("FAILED", "FAIL", "--- FAIL", "not ok ", "✕ ", "✗ ", "✖ ")) or line.startswith(
-        "test result: FAILED"
-    ):
+    if line.startswith(("FAILED", "FAIL", "--- FAIL", "not ok ", "✕ ", "✗ ", "✖ ", "test result: FAILED")):
         return True, False
     words = line.replace("=", " ").split()
     failed = passed = False

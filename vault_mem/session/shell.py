@@ -362,13 +362,11 @@ def covers(passed: Tests, failed: Tests) -> bool:
     """Whether success of *passed* says that what *failed* names succeeds as well."""
     if passed.runner != failed.runner:
         return False
-    return (
-        not passed.picked
-        or bool(failed.picked)
-        and all(
-            any(name == wide or name.startswith((wide.rstrip("/") + "/", wide + "::")) for wide in passed.picked)
-            for name in failed.picked
-        )
+    if not passed.picked:
+        return True
+    return bool(failed.picked) and all(
+        any(name == wide or name.startswith((wide.rstrip("/") + "/", wide + "::")) for wide in passed.picked)
+        for name in failed.picked
     )
 
 
@@ -407,9 +405,7 @@ def writes(words: tuple[str, ...]) -> tuple[str, ...]:
     arguments = _arguments(words)
     if base == "git" and arguments and arguments[0] in ("mv", "rm"):
         base, arguments = arguments[0], arguments[1:]
-    if base in ("sed", "perl") and any(
-        word.startswith("-i") or word == "--in-place" or word == "-pi" for word in words
-    ):
+    if base in ("sed", "perl") and any(word.startswith("-i") or word in ("--in-place", "-pi") for word in words):
         scripts = any(word in ("-e", "-pe", "-pie") for word in words)
         arguments = arguments if scripts and base == "sed" and "-e" not in words else arguments[1:]
     elif base in ("cp", "install", "ln") and len(arguments) > 1:
@@ -467,6 +463,7 @@ FILTERS = frozenset(
         "tr",
     )
 )
+TRIVIAL = ("cd", "echo", "printf", "pwd", "true", "set", "export", "source", ".", "sleep", "pushd", "popd")
 QUIET_FAILURES = frozenset(
     ("grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "command")
 )
@@ -475,8 +472,8 @@ QUIET_FAILURES = frozenset(
 def meaning(pipeline: Pipeline) -> tuple[str, ...]:
     """The words that make two runs the same run: without flags, wrappers and what only shortens the output."""
     kept: list[str] = []
-    for index, words in enumerate(pipeline.commands):
-        words = unwrapped(words)
+    for index, written in enumerate(pipeline.commands):
+        words = unwrapped(written)
         base = _base(words[0]) if words else ""
         if index and base in FILTERS:
             break
@@ -488,12 +485,7 @@ def meaning(pipeline: Pipeline) -> tuple[str, ...]:
 def is_trivial(pipeline: Pipeline) -> bool:
     """Whether a pipeline only moves about or prints."""
     words = unwrapped(pipeline.commands[0])
-    return (
-        not words
-        or _base(words[0])
-        in ("cd", "echo", "printf", "pwd", "true", "set", "export", "source", ".", "sleep", "pushd", "popd")
-        and len(pipeline.commands) == 1
-    )
+    return not words or (_base(words[0]) in TRIVIAL and len(pipeline.commands) == 1)
 
 
 def only_says_no(pipelines: tuple[Pipeline, ...]) -> bool:
