@@ -88,7 +88,7 @@ def _ended(writers: list[subprocess.Popen[bytes]]) -> list[tuple[int, bytes]]:
 
 # Without our own lock they only have git's, and each keeps a record of its own; with it they are as hooks are.
 @pytest.mark.parametrize("locked", (True, False), ids=("under the vault lock", "under the locks of git alone"))
-def test_eight_writers_lose_nothing(locked: bool, vault: Path, environ: dict[str, str], git: Git) -> None:  # noqa: FBT001 - a parametrised value
+def test_eight_writers_lose_nothing(locked: bool, vault: Path, environ: dict[str, str], git: Git) -> None:
     names = [f"writer{number}" for number in range(WRITERS)]
 
     assert _ended(_started(vault, environ, saves=SAVES, locked=locked, names=names)) == [(0, b"")] * WRITERS

@@ -119,7 +119,7 @@ def test_what_a_person_is_in_the_middle_of_is_left_alone(
     odd: bool,
     vault: Path,
     git: Git,
-    save: Callable[..., engine.Committed],  # noqa: FBT001 - a parametrised value
+    save: Callable[..., engine.Committed],
 ) -> None:
     if odd:
         git(vault, "update-index", "--split-index")
@@ -164,7 +164,7 @@ def test_a_file_in_conflict_is_not_settled_by_a_save(
     ),
 )
 def test_where_there_is_no_repository_the_one_around_it_is_not_used(
-    project: Path, vault: Path, spoilt: Callable[[Path], object], git: Git, save: Callable[..., engine.Committed]
+    project: Path, vault: Path, spoilt: Callable[[Path], object], save: Callable[..., engine.Committed]
 ) -> None:
     inside = project / "vault"
     vault.rename(inside)
@@ -321,7 +321,7 @@ def test_a_disk_that_fills_up_refuses_and_leaves_everything_as_it_was(
     assert _in_child(vault, tmp_path, environ, "full", str(size)) == "disk-full"
 
     assert everything(vault) == before
-    assert not [path for path in (vault / ".git").rglob("tmp_obj*")]
+    assert not list((vault / ".git").rglob("tmp_obj*"))
     assert save(vault, b"v2\n").backend == "light"
     assert git(vault, "fsck", "--strict", "--no-dangling") == ""
 
@@ -342,7 +342,7 @@ def test_a_repository_of_somebody_else_is_left_to_git_which_refuses(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file belong to somebody else")
 def test_root_behind_sudo_may_write_what_belongs_to_the_person(
-    vault: Path, environ: dict[str, str], save: Callable[..., engine.Committed]
+    vault: Path, save: Callable[..., engine.Committed]
 ) -> None:
     for path in (vault, vault / ".git"):
         os.chown(path, NOBODY, NOBODY)
