@@ -24,6 +24,8 @@ COMMANDS = {
     "log": ("look", "lineage from git: parents, consumers, autosaves folded"),
     "explain": ("look", "what a clear would hand out now, and why not the others"),
     "root": ("root", "where the memory root is"),
+    "extension": ("extension", "one line of the declared lifecycle extension"),
+    "injected": ("injected", "what a session was told, byte for byte"),
     "doctor": ("doctor", "every fault of root, hooks, git and vault, with the command that mends it"),
     "replay": ("replay", "feed a recorded transcript or session folder through the real hooks"),
 }
