@@ -30,6 +30,7 @@ GROUND, CAPSULE, SESSION, FILES, EDGES, VAULT, VERBS, DOORS, FRONT, MAIN = range
 FLOORS = {
     **dict.fromkeys(
         (
+            "digest",
             "errors",
             "gitconfig",
             "jsontext",

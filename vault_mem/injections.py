@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import files, jsontext
+from vault_mem import digest, files, jsontext
 from vault_mem.record import NamedTuple
 from vault_mem.session import identity
-from vault_mem.trust import sha256
 
 FOLDER = "injected"
 ROW_LIMIT = 64 << 10
@@ -29,9 +28,9 @@ class Injection(NamedTuple):
     whole: bool = True
 
 
-def digest(text: str) -> str:
+def hash_of(text: str) -> str:
     """SHA-256 of the UTF-8 bytes, 64 hex digits."""
-    return str(sha256(text.encode("utf-8", "replace")).hexdigest())
+    return digest.sha256(text.encode("utf-8", "replace"))
 
 
 def path_of(runtime: str, session: str) -> str:
@@ -41,7 +40,7 @@ def path_of(runtime: str, session: str) -> str:
 
 def note(runtime: str, *, session: str, source: str, text: str, at: float) -> str:
     """Keep *text* as told to *session*; its hash. Raises OSError; an injection that cannot be kept is still an injection."""
-    found = digest(text)
+    found = hash_of(text)
     path = path_of(runtime, session)
     files.make_dirs(os.path.dirname(path))
     row = jsontext.dumps({"at": round(at, 3), "source": source[:40], "sha256": found, "text": text}, escaped=True)
@@ -62,7 +61,7 @@ def read(runtime: str, session: str) -> tuple[Injection, ...]:
             each = Injection(session, float(row["at"]), str(row["source"]), str(row["sha256"]), str(row["text"]))
         except (ValueError, KeyError, TypeError):
             continue
-        found.append(each._replace(whole=digest(each.text) == each.hash))
+        found.append(each._replace(whole=hash_of(each.text) == each.hash))
     return tuple(found)
 
 

@@ -9,16 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
-from vault_mem import files, jsontext, stamps
+from vault_mem import digest, files, jsontext, stamps
 from vault_mem.record import NamedTuple
-
-try:
-    from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore] # the C half alone: hashlib costs 2 ms
-except ImportError:
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore, no-redef] # its name since Python 3.12
-    except ImportError:
-        from hashlib import sha256  # another implementation of Python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +61,7 @@ def state_dir(environ: Mapping[str, str]) -> str:
 
 def seat_id(memory_root: str) -> str:
     """16 hex digits that name the memory root: one seat, whatever path it is reached by."""
-    return str(sha256(os.fsencode(os.path.realpath(memory_root))).hexdigest())[:16]
+    return digest.sha256(os.fsencode(os.path.realpath(memory_root)))[:16]
 
 
 def record_file(memory_root: str, *, environ: Mapping[str, str]) -> str:

@@ -74,8 +74,7 @@ def _show(each: Injection, out: TextIO) -> None:
     if each.whole and not any(char < " " and char != "\n" for char in each.text):
         out.write(each.text if each.text.endswith("\n") else f"{each.text}\n")
     else:
-        for line in each.text.splitlines():
-            out.write(f"{inert(line, limit=2000)}\n")
+        out.writelines(f"{inert(line, limit=2000)}\n" for line in each.text.splitlines())
 
 
 def _document(told: Sequence[Injection], *, whole: bool) -> dict[str, Any]:
