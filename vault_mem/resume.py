@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import clientprocess, files, lock, processes, receipts, stamps
+from vault_mem import clientprocess, files, lock, processes, receipts
 from vault_mem.capsule import header, lifecycle, lineage, model, procedure, sections, selector
 from vault_mem.capsule.inert import inert
-from vault_mem.errors import GitRefusedError, HeaderError, LockBusyError, VaultMemError
+from vault_mem.errors import GitRefusedError, LockBusyError, VaultMemError
 from vault_mem.record import NamedTuple
 from vault_mem.session import identity
-from vault_mem.vault import commits, tree
+from vault_mem.vault import choice, commits, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vault_mem.capsule.model import Value
-    from vault_mem.capsule.selector import Candidate, Delivery, Facts, Selection
-    from vault_mem.index import Book
+    from vault_mem.capsule.selector import Candidate, Selection
+    from vault_mem.vault.choice import Chosen
     from vault_mem.vault.store import Store
 
 WAIT = 1.0
@@ -49,20 +49,6 @@ class Answer(NamedTuple):
     capsule: str = ""
     text: str = ""
     detail: str = ""
-
-
-class NoSuchCapsuleError(VaultMemError):
-    """A capsule was asked for by an id that is not in the tree, or that cannot be handed out."""
-
-    token = "no-such-capsule"
-
-
-class Chosen(NamedTuple):
-    """A candidate whose whole text was read and holds."""
-
-    candidate: Candidate
-    document: str
-    fields: Mapping[str, Value]
 
 
 def started(request: Request, store: Store, *, now: float) -> None:
@@ -97,11 +83,11 @@ def orient(request: Request, store: Store, *, now: float) -> Answer:
             return Answer(
                 "briefed", selector.Selection(own, selector.NONE, ()), selector.text_of(own.fields, "id"), text
             )
-    book, faults = _book(store)
+    book, faults = choice.book(store)
     selection = selector.select(
         candidates,
         now=now,
-        facts=_facts(candidates, book, started=0.0, bound="", alive=frozenset()),
+        facts=choice.facts_of(candidates, book),
         unavailable=unavailable,
     )
     chosen = selection.chosen if selection.tier in (selector.ACTIVE, selector.PLACEHOLDER) else None
@@ -132,9 +118,9 @@ def _own(candidates: tuple[Candidate, ...], session: str) -> Candidate | None:
 
 def peek(request: Request, store: Store, *, now: float, token: str) -> Answer:
     """What a clear would hand out now; nothing is changed."""
-    book, faults = _book(store)
+    book, faults = choice.book(store)
     session = identity.safe_id(request.session) if request.session else ""
-    chosen, selection, delivered = _choose(request, store, book, session, now=now)
+    chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named)
     text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
     return Answer("peeked", selection, selector.text_of(chosen.fields, "id") if chosen else "", text)
 
@@ -167,8 +153,8 @@ def _hand_over(
     say: Callable[[str], None],
 ) -> Answer:
     faults = complete(store)
-    book, more = _book(store)
-    chosen, selection, delivered = _choose(request, store, book, session, now=now)
+    book, more = choice.book(store)
+    chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named)
     faults += more
     if chosen is None or not session:
         return _said(
@@ -252,7 +238,7 @@ def complete(store: Store) -> tuple[str, ...]:
         try:
             delivery = commits.book(store).delivery(intent.capsule)
             if delivery is None or delivery.consumer != intent.session:
-                chosen = _by_id(store, tree.entries(store.memory)[0], intent.capsule)
+                chosen = choice.by_id(store, tree.entries(store.memory)[0], intent.capsule)
                 if chosen is not None:
                     consume(store, chosen, intent.session, now=intent.at)
             receipts.drop_intent(store.runtime, intent.session)
@@ -261,137 +247,6 @@ def complete(store: Store) -> tuple[str, ...]:
                 f"consume-pending: {inert(intent.capsule, limit=120)} was handed out and is not recorded yet ({inert(str(error), limit=200)})"
             )
     return tuple(faults)
-
-
-def _book(store: Store) -> tuple[Book | None, tuple[str, ...]]:
-    try:
-        return commits.book(store), ()
-    except (GitRefusedError, OSError) as error:
-        return None, (
-            f"history-unchecked: {inert(str(error), limit=200)}; a capsule below may have been handed out before",
-        )
-
-
-def _facts(
-    candidates: tuple[Candidate, ...], book: Book | None, *, started: float, bound: str, alive: frozenset[str]
-) -> Facts:
-    deliveries: dict[str, Delivery] = {}
-    parents = set()
-    saved = set()
-    newest = ("", 0.0)
-    for found in candidates:
-        if found.fields is None or book is None:
-            continue
-        name, created = selector.text_of(found.fields, "id"), selector.created_of(found.fields) or 0.0
-        if created >= newest[1]:
-            newest = (name, created)
-        if model.status_of(found.fields) == model.ACTIVE and (delivery := book.delivery(name)) is not None:
-            deliveries[name] = delivery
-    if book is not None and newest[0] and (delivery := book.delivery(newest[0])) is not None:
-        deliveries[newest[0]] = delivery
-    for name, delivery in deliveries.items():
-        if book is not None and book.is_parent(name):
-            parents.add(name)
-        if book is not None and book.has_saved(delivery.consumer):
-            saved.add(delivery.consumer)
-    return selector.Facts(deliveries, frozenset(parents), frozenset(saved), alive, started, bound)
-
-
-def _choose(
-    request: Request, store: Store, book: Book | None, session: str, *, now: float
-) -> tuple[Chosen | None, Selection, str]:
-    """The capsule for this session, the selection it came of, and a line about an earlier delivery."""
-    candidates, unavailable = tree.entries(store.memory)
-    if request.named:
-        return _named(request, store, candidates, book)
-    held = _held(store, candidates, book, session)
-    pid, started = clientprocess.of(os.getpid(), environ=store.environ)
-    bound = receipts.load_handoff(store.runtime, pid=pid, started=started) if pid else ""
-    facts = _facts(candidates, book, started=now, bound=bound, alive=frozenset())
-    facts = facts._replace(alive=_alive(store, {delivery.consumer for delivery in facts.deliveries.values()}))
-    if held is not None:
-        rejected = [
-            each
-            for each in selector.select(candidates, now=now, facts=facts).rejected
-            if each.name != held.candidate.name
-        ]
-        return held, selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
-    while True:
-        selection = selector.select(candidates, now=now, facts=facts, unavailable=unavailable)
-        if selection.chosen is None:
-            return None, selection, ""
-        try:
-            chosen = _opened(store, selection.chosen)
-        except HeaderError as error:
-            bad = selection.chosen._replace(fields=None, problem=error.token, detail=error.detail)
-            candidates = tuple(bad if found is selection.chosen else found for found in candidates)
-            continue
-        return chosen, selection, _delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
-
-
-def _delivered_line(delivery: Delivery | None) -> str:
-    if delivery is None:
-        return ""
-    return f"it may already have been delivered to session {inert(delivery.consumer, limit=120)} at {stamps.utc(delivery.at)}, which saved nothing"
-
-
-def _opened(store: Store, candidate: Candidate) -> Chosen:
-    document = tree.read_document(f"{store.memory}/{candidate.path}")
-    return Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)})
-
-
-def _by_id(store: Store, candidates: tuple[Candidate, ...], capsule: str) -> Chosen | None:
-    for found in candidates:
-        if found.fields is not None and selector.text_of(found.fields, "id") == capsule:
-            return _opened(store, found)
-    return None
-
-
-def _held(store: Store, candidates: tuple[Candidate, ...], book: Book | None, session: str) -> Chosen | None:
-    """The capsule that this very session was given before."""
-    if not session:
-        return None
-    capsule = book.delivered_to(session) if book is not None else ""
-    if not capsule:
-        record = receipts.load_session(store.runtime, session)
-        capsule = record.delivered if record is not None else ""
-    try:
-        return _by_id(store, candidates, capsule) if capsule else None
-    except HeaderError:
-        return None
-
-
-def _alive(store: Store, consumers: set[str]) -> frozenset[str]:
-    """Sessions whose recorded client process lives and has started no later session."""
-    alive = set()
-    for session in consumers:
-        record = receipts.load_session(store.runtime, session)
-        if record is None or not record.pid or not processes.alive(record.pid, record.started):
-            continue
-        others = receipts.sessions_of(store.runtime, pid=record.pid, started=record.started)
-        if all(other.at <= record.at for other in others):
-            alive.add(session)
-    return frozenset(alive)
-
-
-def _named(
-    request: Request, store: Store, candidates: tuple[Candidate, ...], book: Book | None
-) -> tuple[Chosen, Selection, str]:
-    try:
-        chosen = _by_id(store, candidates, request.named)
-    except HeaderError as error:
-        raise NoSuchCapsuleError(f"capsule {request.named!r} cannot be read: {error}") from error
-    if chosen is None:
-        raise NoSuchCapsuleError(
-            f"no capsule {request.named!r} in the tree; `vault-mem list --all` shows what there is"
-        )
-    status = model.status_of(chosen.fields) or "(absent)"
-    if (status, lifecycle.CONSUME) not in lifecycle.TRANSITIONS:
-        raise NoSuchCapsuleError(
-            f"capsule {request.named!r} is {status}; `vault-mem capsule reopen` makes it active again"
-        )
-    delivery = book.delivery(request.named) if book is not None else None
-    return chosen, selector.Selection(chosen.candidate, selector.NAMED, ()), _delivered_line(delivery)
 
 
 def _text(

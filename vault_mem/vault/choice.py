@@ -1,0 +1,174 @@
+"""The choice of a capsule for a session, made from the tree, the book of deliveries and the runtime state; nothing is changed by it."""
+
+from __future__ import annotations
+
+import os
+
+from vault_mem import clientprocess, processes, receipts, stamps
+from vault_mem.capsule import header, lifecycle, model, selector
+from vault_mem.capsule.inert import inert
+from vault_mem.errors import GitRefusedError, HeaderError, VaultMemError
+from vault_mem.record import NamedTuple
+from vault_mem.vault import commits, tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vault_mem.capsule.model import Value
+    from vault_mem.capsule.selector import Candidate, Delivery, Facts, Selection
+    from vault_mem.index import Book
+    from vault_mem.vault.store import Store
+
+
+class NoSuchCapsuleError(VaultMemError):
+    """A capsule was asked for by an id that is not in the tree, or that cannot be handed out."""
+
+    token = "no-such-capsule"
+
+
+class Chosen(NamedTuple):
+    """A candidate whose whole text was read and holds."""
+
+    candidate: Candidate
+    document: str
+    fields: Mapping[str, Value]
+
+
+def book(store: Store) -> tuple[Book | None, tuple[str, ...]]:
+    """The book of deliveries, or None and an inert line that says why it cannot be read."""
+    try:
+        return commits.book(store), ()
+    except (GitRefusedError, OSError) as error:
+        return None, (
+            f"history-unchecked: {inert(str(error), limit=200)}; a capsule below may have been handed out before",
+        )
+
+
+def facts_of(
+    candidates: tuple[Candidate, ...],
+    book: Book | None,
+    *,
+    started: float = 0.0,
+    bound: str = "",
+    alive: frozenset[str] = frozenset(),
+) -> Facts:
+    """What the selector must know beside the files; without a *book* nothing counts as delivered."""
+    deliveries: dict[str, Delivery] = {}
+    parents = set()
+    saved = set()
+    newest = ("", 0.0)
+    for found in candidates:
+        if found.fields is None or book is None:
+            continue
+        name, created = selector.text_of(found.fields, "id"), selector.created_of(found.fields) or 0.0
+        if created >= newest[1]:
+            newest = (name, created)
+        if model.status_of(found.fields) == model.ACTIVE and (delivery := book.delivery(name)) is not None:
+            deliveries[name] = delivery
+    if book is not None and newest[0] and (delivery := book.delivery(newest[0])) is not None:
+        deliveries[newest[0]] = delivery
+    for name, delivery in deliveries.items():
+        if book is not None and book.is_parent(name):
+            parents.add(name)
+        if book is not None and book.has_saved(delivery.consumer):
+            saved.add(delivery.consumer)
+    return selector.Facts(deliveries, frozenset(parents), frozenset(saved), alive, started, bound)
+
+
+def choose(
+    store: Store, book: Book | None, session: str, *, now: float, named: str = ""
+) -> tuple[Chosen | None, Selection, str]:
+    """The capsule for this session (safe id, empty when unknown), the selection it came of, and an inert line about an earlier delivery.
+
+    named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out.
+    """
+    candidates, unavailable = tree.entries(store.memory)
+    if named:
+        return _named(named, store, candidates, book)
+    held = _held(store, candidates, book, session)
+    pid, started = clientprocess.of(os.getpid(), environ=store.environ)
+    bound = receipts.load_handoff(store.runtime, pid=pid, started=started) if pid else ""
+    facts = facts_of(candidates, book, started=now, bound=bound)
+    facts = facts._replace(alive=_alive(store, {delivery.consumer for delivery in facts.deliveries.values()}))
+    if held is not None:
+        rejected = [
+            each
+            for each in selector.select(candidates, now=now, facts=facts).rejected
+            if each.name != held.candidate.name
+        ]
+        return held, selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
+    while True:
+        selection = selector.select(candidates, now=now, facts=facts, unavailable=unavailable)
+        if selection.chosen is None:
+            return None, selection, ""
+        try:
+            chosen = opened(store, selection.chosen)
+        except HeaderError as error:
+            bad = selection.chosen._replace(fields=None, problem=error.token, detail=error.detail)
+            candidates = tuple(bad if found is selection.chosen else found for found in candidates)
+            continue
+        return chosen, selection, _delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
+
+
+def _delivered_line(delivery: Delivery | None) -> str:
+    if delivery is None:
+        return ""
+    return f"it may already have been delivered to session {inert(delivery.consumer, limit=120)} at {stamps.utc(delivery.at)}, which saved nothing"
+
+
+def opened(store: Store, candidate: Candidate) -> Chosen:
+    """The candidate with its whole text. Raises HeaderError by name."""
+    document = tree.read_document(f"{store.memory}/{candidate.path}")
+    return Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)})
+
+
+def by_id(store: Store, candidates: tuple[Candidate, ...], capsule: str) -> Chosen | None:
+    """The candidate with this id, None when there is none. Raises HeaderError."""
+    for found in candidates:
+        if found.fields is not None and selector.text_of(found.fields, "id") == capsule:
+            return opened(store, found)
+    return None
+
+
+def _held(store: Store, candidates: tuple[Candidate, ...], book: Book | None, session: str) -> Chosen | None:
+    """The capsule that this very session was given before."""
+    if not session:
+        return None
+    capsule = book.delivered_to(session) if book is not None else ""
+    if not capsule:
+        record = receipts.load_session(store.runtime, session)
+        capsule = record.delivered if record is not None else ""
+    try:
+        return by_id(store, candidates, capsule) if capsule else None
+    except HeaderError:
+        return None
+
+
+def _alive(store: Store, consumers: set[str]) -> frozenset[str]:
+    """Sessions whose recorded client process lives and has started no later session."""
+    alive = set()
+    for session in consumers:
+        record = receipts.load_session(store.runtime, session)
+        if record is None or not record.pid or not processes.alive(record.pid, record.started):
+            continue
+        others = receipts.sessions_of(store.runtime, pid=record.pid, started=record.started)
+        if all(other.at <= record.at for other in others):
+            alive.add(session)
+    return frozenset(alive)
+
+
+def _named(
+    named: str, store: Store, candidates: tuple[Candidate, ...], book: Book | None
+) -> tuple[Chosen, Selection, str]:
+    try:
+        chosen = by_id(store, candidates, named)
+    except HeaderError as error:
+        raise NoSuchCapsuleError(f"capsule {named!r} cannot be read: {error}") from error
+    if chosen is None:
+        raise NoSuchCapsuleError(f"no capsule {named!r} in the tree; `vault-mem list --all` shows what there is")
+    status = model.status_of(chosen.fields) or "(absent)"
+    if (status, lifecycle.CONSUME) not in lifecycle.TRANSITIONS:
+        raise NoSuchCapsuleError(f"capsule {named!r} is {status}; `vault-mem capsule reopen` makes it active again")
+    delivery = book.delivery(named) if book is not None else None
+    return chosen, selector.Selection(chosen.candidate, selector.NAMED, ()), _delivered_line(delivery)
