@@ -35,9 +35,12 @@ FLOORS = {
             "gitconfig",
             "jsontext",
             "record",
+            "redactassigned",
+            "redactblocks",
             "redactnames",
             "redactrules",
             "redacttokens",
+            "redactvalues",
             "report",
             "stamps",
             "version",
@@ -46,7 +49,7 @@ FLOORS = {
     ),
     "capsule": CAPSULE,
     "session": SESSION,
-    **dict.fromkeys(("files", "lock", "processes"), FILES),
+    **dict.fromkeys(("files", "image", "lock", "processes"), FILES),
     **dict.fromkeys(
         (
             "clientprocess",

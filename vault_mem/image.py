@@ -13,7 +13,7 @@ import marshal
 import os
 import sys
 from _frozen_importlib import ModuleSpec
-from _frozen_importlib_external import MAGIC_NUMBER, cache_from_source  # type: ignore[import-not-found, unused-ignore]
+from _frozen_importlib_external import MAGIC_NUMBER, cache_from_source  # type: ignore[import-not-found, unused-ignore] # private to CPython
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ def capsule(name: str, age: float = 60.0, **fields: object) -> Candidate:
         "session_id": f"session-of-{name}",
         **fields,
     }
-    return Candidate(name, f"capsules/2026-12/{name}.md", header)  # type: ignore[arg-type]
+    return Candidate(name, f"capsules/2026-12/{name}.md", header)  # type: ignore[arg-type]  # a table of loosely typed fields
 
 
 def facts(**given: object) -> Facts:
-    return Facts(**{"deliveries": {}, "started": NOW, **given})  # type: ignore[arg-type]
+    return Facts(**{"deliveries": {}, "started": NOW, **given})  # type: ignore[arg-type]  # a table of loosely typed fields
 
 
 def reasons(selection: selector.Selection) -> dict[str, str]:
