@@ -137,3 +137,9 @@ def current(runtime: str, *, head: str, commits: Callable[[str, str], Iterable[t
     files.make_dirs(f"{runtime}/index")
     files.write_atomic(f"{runtime}/{PATH}", data, mode=0o600, durable=False)
     return Book(data)
+
+
+def of(events: Iterable[Event]) -> Book:
+    """The book that these events make, kept nowhere; for a tree whose history is not in git."""
+    empty, fresh = Book(b""), set[bytes]()
+    return Book(b"\n" + b"".join(_lines(event, empty, fresh) for event in events) + b"H none\n")

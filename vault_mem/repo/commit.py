@@ -24,13 +24,14 @@ __all__ = ["Change", "Committed", "Request", "commit", "recover"]
 
 
 def commit(
-    worktree: str, request: Request, *, environ: Mapping[str, str], state: str, durable: bool = True
+    worktree: str, request: Request, *, environ: Mapping[str, str], state: str, durable: bool = True, ref: str = ""
 ) -> Committed:
     """Commits *request* on the branch HEAD names; GitRefusedError with the reason when that cannot be now.
 
-    The caller holds the vault lock and has written the files. *state* is the vault's `runtime/`.
+    The caller holds the vault lock and has written the files. *state* is the vault's `runtime/`. With *ref* the commit goes on that private
+    reference of the repository, its paths start at the top of that reference's own tree, and HEAD, index and work tree are not looked at.
     """
-    notes = recover(worktree, state=state)
+    notes = recover(worktree, state=state, ref=ref)
     deadline = time.monotonic() + light.PATIENCE
     known: list[identity.Identity] = []
 
@@ -40,7 +41,7 @@ def commit(
         return known[0]
 
     for _ in range(_ATTEMPTS):
-        repository = _ready(worktree, environ)
+        repository = _ready(worktree, environ, ref)
         notes += _index_is_free(repository)
         if repository.why:
             break
@@ -54,14 +55,18 @@ def commit(
             return made._replace(notes=notes) if notes else made
     else:
         raise GitRefusedError("ref-locked", "the branch moves faster than we write")
+    if repository.private:
+        from vault_mem.repo import fastimport
+
+        return fastimport.commit(repository, request, who=who(), environ=environ)._replace(notes=notes)
     from vault_mem.repo import porcelain
 
     return porcelain.commit(repository, request, who=who(), environ=environ)._replace(notes=notes)
 
 
-def _ready(worktree: str, environ: Mapping[str, str]) -> shape.Repository:
+def _ready(worktree: str, environ: Mapping[str, str], ref: str) -> shape.Repository:
     """The repository, in a state to take a commit."""
-    repository = shape.opened(worktree, environ=environ)
+    repository = shape.opened(worktree, environ=environ, ref=ref)
     reason = shape.refusal(repository)
     if reason:
         raise GitRefusedError(reason, repository.gitdir)
@@ -69,7 +74,7 @@ def _ready(worktree: str, environ: Mapping[str, str]) -> shape.Repository:
     return repository
 
 
-def recover(worktree: str, *, state: str) -> tuple[str, ...]:
+def recover(worktree: str, *, state: str, ref: str = "") -> tuple[str, ...]:
     """Finishes or undoes what a killed writer left half done, and says in tokens what it did; the caller holds the vault lock."""
     try:
         os.stat(os.path.join(state, light.RECORD))
@@ -77,12 +82,12 @@ def recover(worktree: str, *, state: str) -> tuple[str, ...]:
         return ()
     from vault_mem.repo import recovery
 
-    return recovery.recover(worktree, state=state)
+    return recovery.recover(worktree, state=state, ref=ref)
 
 
 def _index_is_free(repository: shape.Repository) -> tuple[str, ...]:
     """Waits a little for another git to let go of the index; an abandoned lock is removed, which the result says."""
-    if "index.lock" not in repository.names:
+    if repository.private or "index.lock" not in repository.names:
         return ()
     lock = f"{repository.gitdir}/index.lock"
     deadline, wait = time.monotonic() + light.PATIENCE, 0.01

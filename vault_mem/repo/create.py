@@ -1,4 +1,7 @@
-"""Making a vault's own repository, and keeping it out of the project around it."""
+"""Making a vault: a repository of its own (`init_repository`), or a private reference of the project's (`embed`).
+
+Both are kept out of what the person commits: `exclude`. `tracked` says whether the person's repository holds files there already.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from vault_mem.repo import identity, light, objects, program, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 ATTRIBUTES = "*.md -text merge=vault-mem\n"
 # The second line: what a writer that was killed may leave beside a capsule.
 IGNORE = f"/runtime/\n{files.TEMP_PREFIX}*{files.TEMP_SUFFIX}\n"
 SUBJECT = "vault: begin"
+NAMESPACE = "refs/vault-mem"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 def init_repository(path: str, *, environ: Mapping[str, str], at: float, state: str = "", ship: bool = True) -> str:
@@ -56,15 +61,87 @@ def init_repository(path: str, *, environ: Mapping[str, str], at: float, state: 
     def who() -> identity.Identity:
         return identity.person(repository, environ=environ, state=state)
 
-    options: dict[str, Any] = {"who": who, "environ": environ, "state": state}
-    deadline = time.monotonic() + light.PATIENCE
     try:
-        made = light.commit(repository, request, durable=True, deadline=deadline, first=True, **options)
+        return _first(repository, request, who=who, environ=environ, state=state)
     except light.NotLightError as error:
         raise GitRefusedError("unborn", f"{repository.gitdir}: make its first commit with git ({error})") from error
+
+
+def _first(
+    repository: shape.Repository,
+    request: shape.Request,
+    *,
+    who: Callable[[], identity.Identity],
+    environ: Mapping[str, str],
+    state: str,
+) -> str:
+    deadline = time.monotonic() + light.PATIENCE
+    options: dict[str, Any] = {"who": who, "environ": environ, "state": state}
+    made = light.commit(repository, request, durable=True, deadline=deadline, first=True, **options)
     if made is None:
         raise GitRefusedError("ref-locked", repository.gitdir)
     return made.oid
+
+
+def around(memory: str) -> str:
+    """The top of the work tree that *memory* lies in, its own repository if it has one; "" when there is none."""
+    path = memory
+    while not os.path.lexists(f"{path}/.git"):
+        above = os.path.dirname(path)
+        if above == path:
+            return ""
+        path = above
+    return path
+
+
+def embedded_ref(relative: str) -> str:
+    """The reference of a vault embedded in a repository, from its declared memory root: the same on every clone."""
+    slug = "".join(character if character in _PLAIN else "-" for character in relative.lower()).strip("-")
+    if "-" in relative or slug != relative.replace("/", "-"):
+        # What was folded is told apart by a digest.
+        slug = f"{slug}-{objects.blob_oid(os.fsencode(relative))[:8]}".lstrip("-")
+    return f"{NAMESPACE}/{slug}"
+
+
+def embedded_runtime(top: str, ref: str) -> str:
+    """Where an embedded vault keeps its runtime state; GitRefusedError `not-a-repository`."""
+    return f"{shape.places(top)[1]}/vault-mem/{ref.rpartition('/')[2]}"
+
+
+def embed(top: str, relative: str, *, ref: str, environ: Mapping[str, str], at: float) -> str:
+    """Makes the memory root *relative* (to *top*) of the repository at *top* an embedded vault, and gives the commit its *ref* is at.
+
+    A reference that has commits stays as it is. The first commit holds nothing. Branch, HEAD, index and configuration of the repository are
+    not touched; `.git/info/exclude` gets one line. The caller has seen that nothing is `tracked` there.
+    """
+    repository = shape.opened(top, environ=environ, ref=ref)
+    exclude(top, relative, environ=environ)
+    files.make_dirs(f"{top}/{relative}", 0o755)
+    head = objects.head_of(repository, environ=environ)
+    if head is not None:
+        return head
+    state = embedded_runtime(top, ref)
+    files.make_dirs(state)
+    request = shape.Request((), SUBJECT, (), at, allow_empty=True)
+
+    def who() -> identity.Identity:
+        return identity.person(repository, environ=environ, state=state)
+
+    if not repository.why:
+        try:
+            return _first(repository, request, who=who, environ=environ, state=state)
+        except light.NotLightError:
+            pass
+    from vault_mem.repo import fastimport
+
+    return fastimport.commit(repository, request, who=who(), environ=environ, first=True).oid
+
+
+def tracked(top: str, relative: str, *, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Files below *relative* that the repository at *top* tracks; `root-tracked` is what `init` says of them."""
+    arguments = ["--literal-pathspecs", "ls-files", "-z", "--", relative.strip("/") or "."]
+    out = program.checked(arguments, worktree=top, environ=environ)
+    return tuple(os.fsdecode(name) for name in out.split(b"\0") if name)
 
 
 def exclude(enclosing: str, relative: str, *, environ: Mapping[str, str]) -> bool:

@@ -107,7 +107,7 @@ def _planned(
 ) -> tuple[_Plan, dict[str, str]]:
     repository = store.repository
     try:
-        base = index.read(f"{repository.gitdir}/index")
+        base = index.Index(b"", ()) if repository.private else index.read(f"{repository.gitdir}/index")
         old = shape.tip(repository)
         if not old and not first:
             raise GitRefusedError("unborn")
@@ -120,7 +120,7 @@ def _planned(
                 blobs[change.path] = entry.oid
         before = store.commit(old).tree if old else ""
         after = _tree(store, before, dict(entries), durable=durable) or store.write(b"tree", b"", durable=durable)
-        content, differs = index.edited(base, entries, repository.worktree)
+        content, differs = (b"", False) if repository.private else index.edited(base, entries, repository.worktree)
         new = old
         if after != before or request.allow_empty:
             new = store.write(b"commit", _text(request, after, old, who()), durable=durable)
@@ -137,6 +137,8 @@ def _entry(store: objects.Objects, change: shape.Change, *, durable: bool) -> in
     if change.data is None:
         return None
     oid = store.write(b"blob", change.data, durable=durable)
+    if store.repository.private:
+        return index.Entry(oid, index.REGULAR, None)
     found = _same_file(f"{store.repository.worktree}/{change.path}", change.data)
     mode = index.REGULAR
     if found and found.st_mode & 0o100 and shape.truth(store.repository.config.get("core.filemode", "true")):
@@ -211,6 +213,8 @@ class Move:
         try:
             try:
                 self._noted()
+                if self.repository.private:
+                    return self._moved(line)
                 self._locked(self.new_index, f"{self.repository.gitdir}/index.lock", "index-locked")
                 return index.is_still(f"{self.repository.gitdir}/index", self.plan.base) and self._moved(line)
             except OSError as error:
@@ -220,7 +224,9 @@ class Move:
 
     def _noted(self) -> None:
         """Writes the new index and the new value of the branch beside their places, and who is about to put them there."""
-        index_inode = _stored(self.new_index, self.plan.content, durable=self.durable)
+        index_inode = 0
+        if not self.repository.private:
+            index_inode = _stored(self.new_index, self.plan.content, durable=self.durable)
         ref_inode = _stored(self.new_ref, self.plan.new.encode() + b"\n", durable=self.durable)
         record = {
             "pid": os.getpid(),
@@ -264,11 +270,14 @@ class Move:
     def _moved(self, line: bytes) -> bool:
         repository = self.repository
         if self.plan.new != self.plan.old:
-            # Git locks HEAD too while it moves the branch HEAD names: nobody may switch branches in between.
-            self._locked(self.new_ref, f"{repository.gitdir}/HEAD.lock", "ref-locked")
+            if not repository.private:
+                # Git locks HEAD too while it moves the branch HEAD names: nobody may switch branches in between.
+                self._locked(self.new_ref, f"{repository.gitdir}/HEAD.lock", "ref-locked")
             self._locked(self.new_ref, f"{repository.ref_path}.lock", "ref-locked")
             try:
-                if shape.head_text(repository) != f"ref: {repository.ref}" or shape.tip(repository) != self.plan.old:
+                if not repository.private and shape.head_text(repository) != f"ref: {repository.ref}":
+                    return False
+                if shape.tip(repository) != self.plan.old:
                     return False
             except shape.SymbolicRefError:
                 return False
@@ -282,9 +291,10 @@ class Move:
     def _finished(self) -> bool:
         """The branch has moved; from here on nothing is a refusal any more. What fails now `recovery` does again."""
         lock = f"{self.repository.gitdir}/index.lock"
-        self.locks.remove(lock)
         try:
-            os.rename(lock, f"{self.repository.gitdir}/index")
+            if not self.repository.private:
+                self.locks.remove(lock)
+                os.rename(lock, f"{self.repository.gitdir}/index")
             if self.durable:
                 files.sync_directory(os.path.dirname(self.repository.ref_path))
         except OSError:
@@ -293,7 +303,11 @@ class Move:
 
     def _logged(self, line: bytes) -> None:
         wanted = shape.truth(self.repository.config.get("core.logallrefupdates", "true").replace("always", "true"))
-        for path in (f"{self.repository.common}/logs/{self.repository.ref}", f"{self.repository.gitdir}/logs/HEAD"):
+        paths = [f"{self.repository.common}/logs/{self.repository.ref}", f"{self.repository.gitdir}/logs/HEAD"]
+        if self.repository.private:
+            # Git keeps no log of such a reference by itself, and ours is the only way back after a mistake.
+            wanted = bool(paths.pop())
+        for path in paths:
             flags = os.O_WRONLY | os.O_APPEND | files.NOT_FOLLOWED | (os.O_CREAT if wanted else 0)
             try:
                 handle = os.open(path, flags, 0o666)

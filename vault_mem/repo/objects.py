@@ -277,9 +277,9 @@ def _place(tree: bytes, key: bytes) -> int:
     return position
 
 
-def head(worktree: str, *, environ: Mapping[str, str] = NO_ENVIRONMENT) -> str | None:
-    """The commit HEAD is at; None when it has none yet."""
-    return head_of(shape.opened(worktree, environ=environ), environ=environ)
+def head(worktree: str, *, environ: Mapping[str, str] = NO_ENVIRONMENT, ref: str = "") -> str | None:
+    """The commit HEAD, or the private *ref*, is at; None when it has none yet."""
+    return head_of(shape.opened(worktree, environ=environ, ref=ref), environ=environ)
 
 
 def head_of(repository: shape.Repository, *, environ: Mapping[str, str]) -> str | None:
@@ -297,7 +297,8 @@ def head_of(repository: shape.Repository, *, environ: Mapping[str, str]) -> str 
     worktree = repository.worktree
     from vault_mem.repo import program
 
-    answer = program.run(["rev-parse", "-q", "--verify", "HEAD"], worktree=worktree, environ=environ)
+    name = repository.ref if repository.private else "HEAD"
+    answer = program.run(["rev-parse", "-q", "--verify", name], worktree=worktree, environ=environ)
     text = answer.out.decode("ascii", "replace").strip()
     return text if answer.code == 0 and shape.is_oid(text) else None
 

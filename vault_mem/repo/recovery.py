@@ -19,7 +19,7 @@ _RECORD_LIMIT = 1 << 16
 _ENVIRON_LIMIT = 1 << 20
 
 
-def recover(worktree: str, *, state: str) -> tuple[str, ...]:
+def recover(worktree: str, *, state: str, ref: str = "") -> tuple[str, ...]:
     """Brings index and branch together after a writer died between them; tokens of what was done."""
     path = os.path.join(state, light.RECORD)
     try:
@@ -37,7 +37,7 @@ def recover(worktree: str, *, state: str) -> tuple[str, ...]:
     if writer != os.getpid() and processes.alive(writer, start):
         return ("writer-alive",)
     try:
-        repository = shape.opened(worktree, environ={})
+        repository = shape.opened(worktree, environ={}, ref=ref)
     except GitRefusedError:
         return ()
     done: list[str] = []

@@ -59,7 +59,10 @@ class Committed(NamedTuple):
 
 
 class Repository(NamedTuple):
-    """A repository with a work tree. *ref* is the branch HEAD names, empty when detached; *why* says why only git itself may write here."""
+    """A repository with a work tree. *ref* is the branch HEAD names, empty when detached; *why* says why only git itself may write here.
+
+    *private*: *ref* is one of our own beside the person's branches, and neither HEAD nor index has anything to do with it.
+    """
 
     worktree: str
     gitdir: str
@@ -68,6 +71,7 @@ class Repository(NamedTuple):
     why: str
     names: frozenset[str]
     config: dict[str, str]
+    private: bool = False
 
     @property
     def ref_path(self) -> str:
@@ -79,8 +83,11 @@ class SymbolicRefError(Exception):
     """A reference names another one; only git follows those."""
 
 
-def opened(worktree: str, *, environ: Mapping[str, str]) -> Repository:
-    """The repository whose work tree is exactly *worktree*; GitRefusedError `not-a-repository` when there is none."""
+def opened(worktree: str, *, environ: Mapping[str, str], ref: str = "") -> Repository:
+    """The repository whose work tree is exactly *worktree*; GitRefusedError `not-a-repository` when there is none.
+
+    With *ref* everything is about that private reference instead of the branch that HEAD names.
+    """
     gitdir = _gitdir(worktree)
     try:
         names = frozenset(os.listdir(gitdir))
@@ -94,14 +101,25 @@ def opened(worktree: str, *, environ: Mapping[str, str]) -> Repository:
         raise GitRefusedError("not-a-repository", error.filename or worktree) from error
     except OSError as error:
         raise refused(error) from error
-    ref = head[4:].strip() if head.startswith("ref:") else ""
+    if ref:
+        head = "ref: refs/heads/any"
     why = _why(worktree, gitdir, head, config) if ours else "owner"
-    return Repository(worktree, gitdir, common, ref, why, names, config)
+    branch = head[4:].strip() if head.startswith("ref:") else ""
+    return Repository(worktree, gitdir, common, ref or branch, why, names, config, bool(ref))
+
+
+def places(worktree: str) -> tuple[str, str]:
+    """The git directory of *worktree* and the one it shares with its sister work trees; GitRefusedError `not-a-repository`."""
+    gitdir = _gitdir(worktree)
+    try:
+        return gitdir, _common(gitdir, frozenset(os.listdir(gitdir)))
+    except OSError as error:
+        raise GitRefusedError("not-a-repository", worktree) from error
 
 
 def refusal(repository: Repository) -> str:
     """The token of what keeps this repository from taking a commit on its branch; empty when nothing does."""
-    for name, token in _OPERATIONS:
+    for name, token in () if repository.private else _OPERATIONS:
         if name in repository.names:
             return token
     if repository.why in ("reftable", "linked-head"):

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from vault_mem.vault.store import Store
 
 PENDING = "pending.json"
+NO_REPOSITORY = "adopted-no-repo"
 
 
 def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_empty: bool = False) -> Committed:
     """Commit the bytes of one capsule (None: it leaves the tree). The caller holds the lock and has written the file.
 
-    Raises GitRefusedError; the path is then noted, and the next save of any session commits it.
+    Raises GitRefusedError; the path is then noted, and the next save of any session commits it. In an adopted tree without a repository
+    nothing is committed and nothing is owed: the back end is `adopted-no-repo`.
     """
+    if not store.keeps_history:
+        return engine.Committed("", "", NO_REPOSITORY, {})
     request = engine.Request(
         changes=(engine.Change(path, data),),
         subject=lineage.subject(event),
@@ -32,7 +36,14 @@ def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_emp
         allow_empty=allow_empty,
     )
     try:
-        done = engine.commit(store.memory, request, environ=store.environ, state=store.runtime, durable=store.durable)
+        done = engine.commit(
+            store.worktree,
+            request,
+            environ=store.environ,
+            state=store.runtime,
+            durable=store.durable,
+            ref=store.ref,
+        )
     except GitRefusedError:
         _note_pending(store, path, event)
         raise
@@ -92,11 +103,15 @@ def settle(store: Store, *, skip: Iterable[str] = ()) -> tuple[str, ...]:
 
 def book(store: Store) -> index.Book:
     """The book of deliveries, complete up to HEAD. Raises GitRefusedError when HEAD or history cannot be read."""
-    head = objects.head(store.memory)
+    if not store.keeps_history:
+        from vault_mem.vault import adopted
+
+        return adopted.book(store)
+    head = objects.head(store.worktree, environ=store.environ, ref=store.ref)
     if head is None:
         return index.Book(b"")
     return index.current(
         store.runtime,
         head=head,
-        commits=lambda old, new: objects.commits_between(store.memory, old, new, environ=store.environ),
+        commits=lambda old, new: objects.commits_between(store.worktree, old, new, environ=store.environ),
     )
