@@ -20,6 +20,8 @@ REFUSALS = (
     "The user doesn't want to take this action right now",
 )
 REASONS = ("the user said:\n", "The user provided the following reason for the rejection: ")
+CLIENT_ERROR = "<tool_use_error>"
+NOT_PERMITTED = ("Permission to use ", "Claude requested permissions ")
 NOT_ITS_OWN = ("Sibling tool call errored", "Cancelled: parallel tool call")
 MODIFIERS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update", "Create"))
 READERS = frozenset(("Read", "NotebookRead"))
@@ -262,9 +264,10 @@ def _failed(row: dict[str, Any], ref: str, text: str) -> Turn:
         return Turn(turns.RESULT, text=reason.strip(), ref=ref, status=turns.STOPPED if ran else turns.REFUSED)
     if text.startswith(INTERRUPTED) or rows.table(row.get("toolUseResult")).get("interrupted") is True:
         return Turn(turns.RESULT, ref=ref, status=turns.STOPPED)
-    text = text.replace("<tool_use_error>", "").replace("</tool_use_error>", "").strip()
+    unrun = text.startswith(CLIENT_ERROR) or text.startswith(NOT_PERMITTED)
+    text = text.replace(CLIENT_ERROR, "").replace("</tool_use_error>", "").strip()
     status = turns.OPEN if text.startswith(NOT_ITS_OWN) else turns.FAILED
-    return Turn(turns.RESULT, text=text, ref=ref, status=status)
+    return Turn(turns.RESULT, text=text, ref=ref, status=status, tag=turns.UNRUN if unrun else "")
 
 
 def _yield(details: dict[str, Any], text: str) -> tuple[tuple[str, ...], ...]:

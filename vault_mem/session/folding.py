@@ -299,7 +299,7 @@ class Folding:
             case turns.OK:
                 self._success(use, turn)
             case turns.FAILED:
-                self._failure(use, turn.text)
+                self._failure(use, turn.text, ran=turn.tag != turns.UNRUN)
             case turns.REFUSED:
                 self._refused(use, turn.text)
             case turns.STOPPED:
@@ -414,8 +414,10 @@ class Folding:
         self.slips.append(Slip(family, words, text, label or use.name, self.clock))
         self.tell("errors", text, self.clock, outcome="unresolved")
 
-    def _failure(self, use: Use, output: str) -> None:
-        if use.action == turns.SHELL:
+    def _failure(self, use: Use, output: str, *, ran: bool) -> None:
+        if use.action == turns.SHELL and not ran:
+            self._slip(turns.SHELL, self._core(shell.parse(use.target)), use, output)
+        elif use.action == turns.SHELL:
             self._ran(use, output, failed=True)
         elif use.action in (turns.MODIFY, turns.READ):
             for path in self._paths(use)[:1] or ("",):

@@ -38,6 +38,7 @@ OPEN = "open"  # says nothing about success
 
 # tag of a RESULT
 EXIT = "exit"  # it carries the exit code of a command, also of one that another call talked to
+UNRUN = "unrun"  # the client itself refused the call, nothing ran
 LATE = "late"  # the end of a command that had gone on in the background
 
 # status of a PROMPT
