@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from vault_mem import stamps
 from vault_mem.capsule import lineage
 from vault_mem.errors import GitRefusedError
 from vault_mem.record import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from vault_mem.repo.store import Store
+    from vault_mem.repo.store import Reading, Store
 
 FOLDER = "capsules"
+_SPANS = ("second", "minute", "hour", "day", "week", "month", "year")
 SUFFIX = ".md"
 
 
@@ -48,15 +50,44 @@ class Gone(NamedTuple):
     last: str
 
 
-def events(store: Store, *, rev: str = "HEAD", since: str = "") -> tuple[Moment, ...]:
+class Batch(NamedTuple):
+    """A stretch of history, newest first: its events, the oldest commit that was read, and whether that is where history begins."""
+
+    moments: tuple[Moment, ...]
+    oldest: str
+    whole: bool
+
+
+_FORMAT = "--format=%H%x00%ct%x00%B"
+
+
+def events(store: Reading, *, rev: str = "", since: str = "") -> tuple[Moment, ...]:
     """Every event up to *rev* (after *since*), newest first; commits that are not ours are passed over."""
-    span = [rev, f"^{since}"] if since else [rev]
-    out = store.text(
-        "log", "-z", "--topo-order", "--no-show-signature", "--format=%H%x00%ct%x00%B", *_revisions(span), "--"
-    )
+    span = [rev or store.rev, f"^{since}"] if since else [rev or store.rev]
+    out = store.text("log", "-z", "--topo-order", "--no-show-signature", _FORMAT, *_revisions(span), "--")
+    return tuple(_moments(out))
+
+
+def recent(store: Reading, *, count: int, skip: int = 0, rev: str = "") -> Batch:
+    """The events of *count* commits up to *rev*, passing over the newest *skip*. Costs what the commits read cost, not what history is long."""
+    span = ["log", "-z", f"-n{count}", f"--skip={skip}", "--no-show-signature", _FORMAT]
+    out = store.text(*span, *_revisions([rev or store.rev]), "--")
     fields = out.split("\0")
-    found = (_moment(*record) for record in zip(fields[::3], fields[1::3], fields[2::3], strict=False))
-    return tuple(moment for moment in found if moment)
+    return Batch(tuple(_moments(out)), fields[-3] if len(fields) >= 3 else "", len(fields) // 3 < count)
+
+
+def _moments(out: str) -> Iterator[Moment]:
+    fields = out.split("\0")
+    for oid, epoch, body in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+        moment = _moment(oid, epoch, body)
+        if moment is None:
+            continue
+        yield moment
+        for line in body.splitlines() if moment.event == lineage.RETIRE else ():
+            # One commit retires many; the last name is the one that `event_of` gave.
+            name = line.removeprefix("Capsule-Id:").strip() if line.startswith("Capsule-Id:") else moment.id
+            if name != moment.id:
+                yield moment._replace(id=name)
 
 
 def of(moments: Iterable[Moment], capsule: str) -> tuple[Moment, ...]:
@@ -86,10 +117,10 @@ def children(moments: Iterable[Moment]) -> dict[str, tuple[str, ...]]:
     return {parent: tuple(capsules) for parent, capsules in found.items()}
 
 
-def versions(store: Store, path: str, *, rev: str = "HEAD") -> tuple[Version, ...]:
+def versions(store: Reading, path: str, *, rev: str = "") -> tuple[Version, ...]:
     """Every state the file had up to *rev*, newest first; its removals are no states."""
     arguments = ["log", "-z", "--no-renames", "--diff-filter=AMT", "--full-history", "--no-show-signature"]
-    out = store.text("--literal-pathspecs", *arguments, "--format=%H%x00%ct%x00%B", *_revisions([rev]), "--", path)
+    out = store.text("--literal-pathspecs", *arguments, _FORMAT, *_revisions([rev or store.rev]), "--", path)
     fields = out.split("\0")
     records = zip(fields[::3], fields[1::3], fields[2::3], strict=False)
     return tuple(Version(oid, float(epoch), path, _moment(oid, epoch, body)) for oid, epoch, body in records)
@@ -100,9 +131,9 @@ def text_at(store: Store, rev: str, path: str) -> bytes | None:
     return next(store.blobs([f"{rev}:{path}"]))[1]
 
 
-def tree(store: Store, rev: str = "HEAD") -> dict[str, str]:
+def tree(store: Reading, rev: str = "") -> dict[str, str]:
     """Path and blob of every capsule in *rev*."""
-    out = store.text("ls-tree", "-r", "-z", "--full-tree", *_revisions([rev]), "--", FOLDER)
+    out = store.text("ls-tree", "-r", "-z", "--full-tree", *_revisions([rev or store.rev]), "--", FOLDER)
     found = {}
     for line in out.split("\0"):
         words, _, path = line.partition("\t")
@@ -111,7 +142,7 @@ def tree(store: Store, rev: str = "HEAD") -> dict[str, str]:
     return found
 
 
-def ever(store: Store, *, rev: str = "HEAD") -> dict[str, str]:
+def ever(store: Reading, *, rev: str = "") -> dict[str, str]:
     """Path and id of every capsule that ever was in the tree, those that left it included."""
     arguments = [
         "log",
@@ -123,11 +154,11 @@ def ever(store: Store, *, rev: str = "HEAD") -> dict[str, str]:
         "--no-show-signature",
         "--format=",
     ]
-    out = store.text(*arguments, *_revisions([rev]), "--", FOLDER)
+    out = store.text(*arguments, *_revisions([rev or store.rev]), "--", FOLDER)
     return {path: id_of(path) for path in reversed(out.split("\0")) if path.endswith(SUFFIX)}
 
 
-def gone(store: Store, *, rev: str = "HEAD") -> dict[str, Gone]:
+def gone(store: Reading, *, rev: str = "") -> dict[str, Gone]:
     """The capsules that left the tree up to *rev*, by path, with the last commit that had each."""
     present = tree(store, rev)
     arguments = [
@@ -139,7 +170,7 @@ def gone(store: Store, *, rev: str = "HEAD") -> dict[str, Gone]:
         "--no-show-signature",
         "--format=%x00%H%x00%P",
     ]
-    out = store.text(*arguments, *_revisions([rev]), "--", FOLDER)
+    out = store.text(*arguments, *_revisions([rev or store.rev]), "--", FOLDER)
     found: dict[str, Gone] = {}
     for record in out.split("\0\0"):
         removed, _, rest = record.strip("\0").partition("\0")
@@ -151,19 +182,43 @@ def gone(store: Store, *, rev: str = "HEAD") -> dict[str, Gone]:
     return found
 
 
-def resolve(store: Store, text: str, *, head: str = "HEAD") -> str | None:
-    """The commit a person means by a revision or a date; None when there is none."""
-    for arguments in (
-        ["rev-parse", "-q", "--verify", "--end-of-options", f"{text}^{{commit}}"],
-        ["rev-list", "-1", f"--before={text}", "--end-of-options", head],
-    ):
-        try:
-            answer = store.text(*arguments).strip()
-        except GitRefusedError:
-            continue
-        if answer:
-            return answer
-    return None
+def resolve(store: Reading, text: str, *, head: str = "") -> str | None:
+    """The commit a person means by a revision or a date; None when there is none.
+
+    A date is RFC 3339 (without a zone UTC; a day alone means its end) or `yesterday`, `3 hours ago` and the like. Git itself would take any
+    word for a date, and a mistyped branch for now.
+    """
+    try:
+        found = store.text("rev-parse", "-q", "--verify", "--end-of-options", f"{text}^{{commit}}").strip()
+    except GitRefusedError:
+        found = ""
+    if found:
+        return found
+    until = _until(text)
+    if not until:
+        return None
+    try:
+        return store.text("rev-list", "-1", until, "--end-of-options", head or store.rev).strip() or None
+    except GitRefusedError:
+        return None
+
+
+def is_date(text: str) -> bool:
+    """Whether `resolve` takes *text* for a date when it is no revision."""
+    return bool(_until(text))
+
+
+def _until(text: str) -> str:
+    epoch = stamps.epoch_of(text)
+    if epoch is not None:
+        end = stamps.DAY - 1 if len(text.strip()) == len("2026-12-01") else 0
+        return f"--until=@{int(epoch) + end}"
+    words = text.lower().replace(".", " ").split()
+    if words in (["yesterday"], ["now"]):
+        return f"--until={words[0]}"
+    if len(words) == 3 and words[0].isdigit() and words[1].rstrip("s") in _SPANS and words[2] == "ago":
+        return f"--until={' '.join(words)}"
+    return ""
 
 
 def is_ancestor(store: Store, old: str, new: str) -> bool:

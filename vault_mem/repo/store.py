@@ -1,4 +1,4 @@
-"""GitPython, for commands that read history; the hook path never comes here (its import costs as much as fifteen commits).
+"""Reading history: through GitPython, whose import costs as much as fifteen commits, or quickly for a command that people wait for.
 
 It hands the environment of this process to every child and can add to it but not take away, so every call goes through `env -u`, which
 takes away the variables that would lead git elsewhere.
@@ -7,7 +7,6 @@ takes away the variables that would lead git elsewhere.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 
 from vault_mem.errors import GitRefusedError
 from vault_mem.repo import program
@@ -15,15 +14,44 @@ from vault_mem.repo import program
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
-    from typing import Any
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 LIMIT = 30.0
 
 
-class Store:
-    """A repository open for reading; every call is bounded in time, takes no lock and starts nothing a configuration names."""
+class Reading(Protocol):
+    """What answers questions to git: *rev* is what to call the newest commit of the vault, `text` is stdout of one git."""
 
-    def __init__(self, repository: Any, *, root: str, environ: Mapping[str, str], limit: float) -> None:
+    rev: str
+
+    def text(self, *arguments: str) -> str:
+        """Stdout of `git <arguments>`; GitRefusedError when git fails."""
+
+
+class Quick:
+    """A few questions without GitPython, where its import would cost more than all of them."""
+
+    def __init__(self, root: str, *, environ: Mapping[str, str], rev: str = "HEAD") -> None:
+        self.rev = rev
+        self._root, self._environ = root, environ
+
+    def text(self, *arguments: str) -> str:
+        """Stdout of `git <arguments>`, every byte of it; GitRefusedError when git fails."""
+        given = ["--no-optional-locks", "--no-replace-objects", *arguments]
+        answer = program.checked(given, worktree=self._root, environ=self._environ)
+        return answer.decode("utf-8", "surrogateescape")
+
+
+class Store:
+    """A repository open for reading; every call is bounded in time, takes no lock and starts nothing a configuration names.
+
+    *rev* is what to call the newest commit of the vault.
+    """
+
+    def __init__(self, repository: Any, *, root: str, environ: Mapping[str, str], limit: float, rev: str) -> None:
+        self.rev = rev
         self._repository = repository
         self._limit = limit
         clean = program.scrubbed(environ, worktree=root)
@@ -76,6 +104,8 @@ class Store:
         asked = list(names)
         if any("\n" in name for name in asked):
             raise GitRefusedError("bad-path")
+        import tempfile
+
         with tempfile.TemporaryFile() as questions:
             questions.write("".join(f"{name}\n" for name in asked).encode("utf-8", "surrogateescape"))
             questions.seek(0)
@@ -96,8 +126,11 @@ class Store:
 
 
 @contextlib.contextmanager
-def opened(root: str, *, environ: Mapping[str, str], limit: float = LIMIT) -> Generator[Store]:
-    """The repository whose work tree is *root*; GitRefusedError `not-a-repository` when there is none."""
+def opened(root: str, *, environ: Mapping[str, str], limit: float = LIMIT, rev: str = "HEAD") -> Generator[Store]:
+    """The repository whose work tree is *root*; GitRefusedError `not-a-repository` when there is none.
+
+    *rev*: where the vault's history is not that of HEAD, its private reference.
+    """
     import git  # noqa: TID251 - this module is its owner
 
     try:
@@ -105,4 +138,4 @@ def opened(root: str, *, environ: Mapping[str, str], limit: float = LIMIT) -> Ge
     except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
         raise GitRefusedError("not-a-repository", root) from error
     with contextlib.closing(repository):
-        yield Store(repository, root=root, environ=environ, limit=limit)
+        yield Store(repository, root=root, environ=environ, limit=limit, rev=rev)
