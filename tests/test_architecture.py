@@ -33,6 +33,7 @@ FLOORS = {
             "digest",
             "errors",
             "gitconfig",
+            "jsonspans",
             "jsontext",
             "record",
             "redactassigned",

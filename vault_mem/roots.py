@@ -147,6 +147,11 @@ def _marker_text(marker: str) -> str | None:
         raise MemoryRootError(f"{marker}: is not valid JSON (not UTF-8)") from error
 
 
+def inspected(base: str, relative: str) -> None:
+    """Raises MemoryRootError unless *relative* could be a memory root below *base*: missing, or a directory behind no link."""
+    _inspect(base, relative, allow_missing=True)
+
+
 def _inspect(base: str, relative: str, *, allow_missing: bool) -> None:
     """Refuses a tree behind a link, of another kind, or missing. A link could move the whole memory out of the project."""
     path = base

@@ -1,0 +1,272 @@
+"""`init` and `uninstall` as a whole: everything is looked at and refused before the first byte is written."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vault_mem import clients, hooksfile
+from vault_mem.install import seat, skills, wiring
+from vault_mem.install.seat import RefusedError
+from vault_mem.report import OK, WARN, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from vault_mem.clients import Place
+
+# Hooks that do the same work as ours: two of them over one memory would hand out and save everything twice.
+_FOREIGN = (
+    (
+        "aigent-OS",
+        re.compile(
+            r"(?:sessionstart-reinject|resume-verb|stop-capsule-writer|precompact-flush|sessionend-flush|userpromptsubmit-journal)\.[cm]?js\b"
+        ),
+    ),
+    ("Harnery", re.compile(r"(?:^|[\s/\"'])agent-hook(?:\.\w+)?[\"']?\s+[a-z]")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person asked for. *started_by*: the absolute path our program was started by."""
+
+    started_by: str
+    root: str = ""
+    memory_root: str = ""
+    harness: str = "claude"
+    scope: str = "project"
+    mode: str = ""
+    adopt: bool = False
+    replace_hooks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that will be done, nothing of it done yet."""
+
+    wish: Wish
+    site: seat.Site | None
+    target: seat.Target
+    wires: tuple[wiring.Wire, ...]
+    skills: tuple[skills.Skill, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def diff(self) -> Iterator[str]:
+        """A unified diff of every file that would change."""
+        if self.site is not None:
+            yield from _diff(self.site.marker, self.site.former, self.site.declaration)
+        for wire in self.wires:
+            yield from _diff(wire.place.path, wire.former, wire.later)
+        for skill in self.skills:
+            yield from _diff(skill.path, skill.former, skill.later)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done, in sentences, and where backups lie."""
+
+    done: tuple[str, ...] = ()
+    backups: tuple[str, ...] = field(default=())
+
+
+def harnesses(word: str) -> tuple[str, ...]:
+    """The clients that a `--harness` names."""
+    return clients.HARNESSES if word == "all" else (word,)
+
+
+def program_line(started_by: str, interpreter: str) -> str:
+    """What a shell starts our program by: the installed program, else this Python with the package."""
+    if os.path.basename(started_by).removesuffix(".exe") == hooksfile.PROGRAM:
+        return shlex.quote(started_by)
+    beside = os.path.join(os.path.dirname(interpreter), hooksfile.PROGRAM)
+    if os.access(beside, os.X_OK):
+        return shlex.quote(beside)
+    return f"{shlex.quote(interpreter)} -m {hooksfile.MODULE}"
+
+
+def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
+    """Everything `init` would do. Raises what its parts raise, and RefusedError `foreign-lifecycle`; nothing is written."""
+    if wish.mode not in ("", seat.DEDICATED) or wish.adopt:
+        asked = "--adopt" if wish.adopt else f"--mode {wish.mode}"
+        raise RefusedError(
+            "mode-not-available", f"{asked} is not available in this version; a vault of its own (dedicated) is"
+        )
+    target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd)
+    site = seat.looked_at(target, memory_root=wish.memory_root, environ=environ)
+    wanted = [
+        clients.place(harness, wish.scope, project=target.project, environ=environ)
+        for harness in harnesses(wish.harness)
+    ]
+    foreign = _foreign(wanted, target.project, environ=environ)
+    program = wish.started_by
+    wires = tuple(
+        wiring.planned(
+            place,
+            program=program,
+            environ=environ,
+            without=[(event, group, index) for event, group, index, _, _ in foreign.get(place.path, ())],
+            wire=place in wanted,
+        )
+        for place in dict.fromkeys([*wanted, *_places(foreign, target.project, environ=environ)])
+    )
+    if foreign and not wish.replace_hooks:
+        raise RefusedError("foreign-lifecycle", _foreign_text(foreign, wires))
+    written: tuple[skills.Skill, ...] = ()
+    if "claude" in harnesses(wish.harness):
+        folder = clients.skills_dir(wish.scope, project=target.project, environ=environ)
+        written = skills.planned(folder, program=_spoken(program, environ=environ))
+    findings = [Finding("note", OK, target.root, note) for note in target.notes]
+    findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in written if skill.note]
+    findings += [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
+    findings += _warnings(wish, target, cwd=cwd)
+    return Plan(wish, site, target, wires, written, tuple(findings))
+
+
+def carried_out(plan: Plan, *, driver: str, environ: Mapping[str, str], now: float) -> Outcome:
+    """Does what was planned. *driver*: the absolute path of our program for the vault's merge driver, "" for none."""
+    done: list[str] = []
+    backups: list[str] = []
+    if plan.site is not None:
+        done += seat.made(plan.site, started_by=driver, environ=environ, now=now)
+    for wire in plan.wires:
+        if wire.changed:
+            backups.append(wiring.applied(wire, environ=environ, now=now))
+            done += [f"{wire.place.path}: {line}" for line in wire.done]
+    for skill in plan.skills:
+        if skill.former != skill.later:
+            skills.applied(skill)
+            done.append(f"wrote {skill.path}")
+    return Outcome(tuple(done), tuple(filter(None, backups)))
+
+
+def planned_removal(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
+    """Everything `uninstall` would do: our entries in every file a client started here reads, and our skills. Nothing is written."""
+    target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd)
+    wanted = [
+        place
+        for place in clients.places(project=target.project, environ=environ)
+        if (not wish.harness or place.harness in harnesses(wish.harness))
+        and (not wish.scope or place.scope == wish.scope)
+    ]
+    wires = tuple(
+        wire for wire in (wiring.unplanned(place, environ=environ) for place in wanted) if wire.former is not None
+    )
+    removed: list[skills.Skill] = []
+    for scope in dict.fromkeys(place.scope for place in wanted if place.harness == "claude" and place.scope != "local"):
+        removed += skills.unplanned(clients.skills_dir(scope, project=target.project, environ=environ))
+    findings = [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
+    findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in removed if skill.note]
+    return Plan(wish, None, target, wires, tuple(removed), tuple(findings))
+
+
+def removed(plan: Plan, *, environ: Mapping[str, str], now: float) -> Outcome:
+    """Does what `planned_removal` found."""
+    done: list[str] = []
+    backups: list[str] = []
+    for skill in plan.skills:
+        if skill.former != skill.later:
+            skills.applied(skill)
+            done.append(f"removed {skill.path}")
+    for wire in plan.wires:
+        backups.append(wiring.undone(wire, environ=environ, now=now))
+        done += [f"{wire.place.path}: {line}" for line in wire.done]
+    return Outcome(tuple(done), tuple(filter(None, backups)))
+
+
+def _spoken(program: str, *, environ: Mapping[str, str]) -> str:
+    """How a skill names the program: its name alone where PATH leads to the same one."""
+    for folder in environ.get("PATH", "").split(os.pathsep):
+        found = os.path.join(folder, hooksfile.PROGRAM)
+        if os.path.isabs(found) and os.access(found, os.X_OK):
+            words = shlex.split(program)
+            same = len(words) == 1 and os.path.realpath(found) == os.path.realpath(words[0])
+            return hooksfile.PROGRAM if same else program
+    return program
+
+
+Foreign = dict[str, tuple[tuple[str, int, int, str, str], ...]]
+
+
+def _foreign(wanted: list[Place], project: str, *, environ: Mapping[str, str]) -> Foreign:
+    """Hooks of other lifecycles in every file these clients read here: path -> (event, group, index, name, command)."""
+    found: Foreign = {}
+    for place in clients.places(project=project, environ=environ):
+        if place.harness not in {each.harness for each in wanted}:
+            continue
+        data = wiring.read(place)[1]
+        if data is None:
+            continue
+        try:
+            root = hooksfile.parsed(hooksfile.decoded(data, where=place.path)[1], where=place.path)
+        except hooksfile.SettingsError:
+            if place in wanted:
+                raise
+            # Not a file we are asked to change; the doctor names what is wrong with it.
+            continue
+        rows = tuple(
+            (event, group, index, name, command)
+            for event, group, index, _, command in hooksfile.commands(root)
+            for name, sign in _FOREIGN
+            if sign.search(command)
+        )
+        if rows:
+            found[place.path] = rows
+    return found
+
+
+def _places(foreign: Foreign, project: str, *, environ: Mapping[str, str]) -> list[Place]:
+    return [place for place in clients.places(project=project, environ=environ) if place.path in foreign]
+
+
+def _foreign_text(foreign: Foreign, wires: tuple[wiring.Wire, ...]) -> str:
+    names = sorted({row[3] for rows in foreign.values() for row in rows})
+    lines = [
+        f"hooks of {' and '.join(names)} are wired; two lifecycles over one project save and hand out everything twice."
+    ]
+    lines += [
+        f"  {path}: hooks.{event}[{group}].hooks[{index}]: {command}"
+        for path, rows in foreign.items()
+        for event, group, index, _, command in rows
+    ]
+    lines.append("Nothing was changed. `vault-mem init --replace-hooks` would make these changes:")
+    lines += [line for wire in wires for line in _diff(wire.place.path, wire.former, wire.later)]
+    return "\n".join(lines)
+
+
+def _warnings(wish: Wish, target: seat.Target, *, cwd: str) -> Iterator[Finding]:
+    if wish.scope != "user" and os.path.realpath(cwd) != os.path.realpath(target.project):
+        yield Finding(
+            "project-settings-not-read",
+            WARN,
+            target.project,
+            f"a client reads these hooks only when it is started in {target.project} itself, not in {cwd}",
+            fix="vault-mem init --scope user",
+        )
+    elif wish.scope != "user":
+        yield Finding(
+            "project-settings-not-read",
+            OK,
+            target.project,
+            "a client that is started in a sub-directory does not read these hooks",
+            fix="vault-mem init --scope user",
+        )
+    if "codex" in harnesses(wish.harness):
+        yield Finding(
+            "codex-trust",
+            WARN,
+            target.project,
+            "Codex runs a new or changed hook only after you reviewed it: start `codex` here, open /hooks and trust these entries",
+        )
+
+
+def _diff(path: str, former: bytes | None, later: bytes | None) -> Iterator[str]:
+    if former == later:
+        return
+    before, after = ((data or b"").decode("utf-8", "replace").splitlines() for data in (former, later))
+    names = [path if data is not None else "/dev/null" for data in (former, later)]
+    yield from difflib.unified_diff(before, after, names[0], names[1], lineterm="")
