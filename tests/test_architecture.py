@@ -53,6 +53,7 @@ FLOORS = {
     **dict.fromkeys(("files", "image", "lock", "processes"), FILES),
     **dict.fromkeys(
         (
+            "checkpoints",
             "clientprocess",
             "clients",
             "extensionfile",

@@ -22,6 +22,11 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def folder(safe: str) -> str:
+    """The name of the folder that belongs to the session *safe*: 24 hex digits that do not tell the id."""
+    return _digest(safe)[:24]
+
+
 def safe_id(raw: str) -> str:
     """*raw* itself where it can be a file name, else a name made of its hash."""
     if 0 < len(raw) <= LONGEST and raw.isascii() and raw[0].isalnum():
