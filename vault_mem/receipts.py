@@ -50,12 +50,13 @@ class Cursor(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """A delivery that is about to be printed, or (in a tree without git) was."""
+    """A delivery that is about to be printed, or (in a tree without git) was. told: hash of the text."""
 
     capsule: str
     session: str
     at: float
     done: bool = False
+    told: str = ""
 
 
 class SessionRecord(NamedTuple):
@@ -123,7 +124,13 @@ def load_intent(runtime: str, session: str) -> Intent | None:
     value = _load(f"{runtime}/deliveries/{session}.json")
     if not _text(value.get("capsule")):
         return None
-    return Intent(_text(value.get("capsule")), session, _number(value.get("at")), value.get("done") is True)
+    return Intent(
+        _text(value.get("capsule")),
+        session,
+        _number(value.get("at")),
+        value.get("done") is True,
+        _text(value.get("told")),
+    )
 
 
 def intents(runtime: str) -> tuple[Intent, ...]:
@@ -142,7 +149,10 @@ def store_intent(runtime: str, intent: Intent) -> None:
 
 
 def drop_intent(runtime: str, session: str) -> None:
-    """Remove an intent; none there is fine."""
+    """Remove an intent; none there is fine. One that is done stays: in a tree without git it is the record of the delivery."""
+    kept = load_intent(runtime, session)
+    if kept is not None and kept.done:
+        return
     try:
         os.unlink(f"{runtime}/deliveries/{session}.json")
     except FileNotFoundError:
@@ -220,6 +230,14 @@ def _has_work(path: str, offset: int) -> bool:
         os.close(handle)
     # Clients append rows of their own after the last hook; only these kinds can hold work.
     return len(tail) == TAIL or any(kind in tail for kind in WORK)
+
+
+def spooled(runtime: str) -> bool:
+    """Whether a delta waits in `runtime/spool/`; the module that reads them is loaded only then."""
+    try:
+        return any(name.endswith(".json") for name in os.listdir(f"{runtime}/spool"))
+    except OSError:
+        return False
 
 
 def store_handoff(runtime: str, *, pid: int, started: str, session: str) -> None:

@@ -13,6 +13,7 @@ from vault_mem.errors import (
     GitRefusedError,
     HeaderError,
     LockBusyError,
+    LockUnusableError,
 )
 from vault_mem.harness import registry
 from vault_mem.record import NamedTuple
@@ -29,10 +30,14 @@ if TYPE_CHECKING:
     from vault_mem.receipts import Cursor
     from vault_mem.session.evidence import Evidence
     from vault_mem.session.turns import Turn
+    from vault_mem.spool import Entry
     from vault_mem.vault.store import Store
 
 SAVED, NO_CHANGE, DEFERRED, NO_TRANSCRIPT = "saved", "no-change", "deferred-lock", "no-transcript"
+SPOOLED = "spooled"
 NAMES = 1000
+DRAINED = 8
+"""Other sessions whose waiting deltas one hook takes care of; what is left is for the next one."""
 
 NO_OBJECTIVE = "Unknown: no operator objective was captured in this session."
 NO_WAITING = "Unknown: nothing captured says whether anything is pending."
@@ -78,14 +83,121 @@ def save(event: HookEvent, store: Store, *, now: float, wait: float) -> Outcome:
     files.make_dirs(store.runtime)
     try:
         with lock.Locked(store.lock, timeout=wait), processes.Deferred():
-            return _save(event, store, session, now=now, secrets=secrets)
+            problems = _drained(store, skip=session, now=now) if receipts.spooled(store.runtime) else ()
+            outcome = _save(event, store, session, now=now, secrets=secrets)
+            return outcome._replace(problems=problems + outcome.problems) if problems else outcome
+    except (LockBusyError, LockUnusableError, OSError) as error:
+        kept = _spooled(event, store, session, reason=_reason(error), now=now, secrets=secrets)
+        if kept is None and not isinstance(error, LockBusyError):
+            raise
+        return kept or Outcome(DEFERRED, "the vault lock is busy; the next hook saves this turn")
+
+
+def _reason(error: Exception) -> str:
+    return error.token if isinstance(error, LockBusyError | LockUnusableError) else f"error:{type(error).__name__}"
+
+
+def _spooled(
+    event: HookEvent, store: Store, session: str, *, reason: str, now: float, secrets: tuple[str, ...]
+) -> Outcome | None:
+    """Keeps what is new for the next hook; None when nothing is, or when it cannot be kept either. The vault lock is not held."""
+    from vault_mem import spool
+
+    try:
+        held = spool.load(store.runtime, session)
+        cursor, _ = _past(receipts.load_cursor(store.runtime, session), held)
+        known = {bullet for entry in held for bullet in entry.bullets}
+        delta, journal = read_delta(event, store, cursor, now=now, secrets=secrets)
+        bullets = tuple(bullet for bullet in delta.bullets if bullet not in known)
+        if not bullets:
+            return None
+        name = spool.store(
+            store.runtime,
+            spool.Entry(
+                session=session,
+                reason=reason,
+                bullets=bullets,
+                evidence=evidence.to_json(delta.evidence),
+                start=cursor.position,
+                position=delta.position,
+                journal=journal,
+                saved=delta.recorded,
+                newest=delta.newest,
+                transcript=event.transcript_path,
+                harness=event.harness,
+                project=project_of(event, store),
+            ),
+        )
+    except OSError:
+        return None
+    return Outcome(SPOOLED, f"{reason}; kept as {spool.FOLDER}/{name}, the next hook saves it")
+
+
+def _past(cursor: Cursor, held: tuple[Entry, ...]) -> tuple[Cursor, tuple[Bullet, ...]]:
+    """The cursor as it is after the deltas that wait, and their bullets; one that another save went past meanwhile does not move it."""
+    bullets: tuple[Bullet, ...] = ()
+    for entry in held:
+        bullets += entry.bullets
+        if entry.start == cursor.position:
+            cursor = cursor._replace(
+                position=entry.position,
+                evidence=entry.evidence,
+                journal=entry.journal,
+                saved=max(cursor.saved, entry.saved),
+                transcript=entry.transcript or cursor.transcript,
+                harness=entry.harness or cursor.harness,
+            )
+    return cursor, bullets
+
+
+def _drained(store: Store, *, skip: str, now: float) -> tuple[str, ...]:
+    """Saves the waiting deltas of other sessions, one commit a capsule; what went wrong, in words."""
+    from vault_mem import spool
+
+    problems = []
+    for session in [name for name in spool.sessions(store.runtime) if name != skip][:DRAINED]:
+        held = spool.load(store.runtime, session)
+        if not held:
+            continue
+        event = HookEvent(
+            event="Drain", session_id=session, cwd=held[-1].project, harness=held[-1].harness or registry.DEFAULT
+        )
+        try:
+            _save(event, store, session, now=now, secrets=())
+        except (GitRefusedError, OSError) as error:
+            problems.append(f"spool: {session}: {error}")
+    return tuple(problems)
+
+
+def drain(store: Store, *, now: float, wait: float) -> tuple[str, ...]:
+    """The same for a hook that has nothing of its own to save; a busy lock leaves it to the next one."""
+    try:
+        with lock.Locked(store.lock, timeout=wait), processes.Deferred():
+            return _drained(store, skip="", now=now)
     except LockBusyError:
-        return Outcome(DEFERRED, "the vault lock is busy; the next hook saves this turn")
+        return ()
 
 
 def _save(event: HookEvent, store: Store, session: str, *, now: float, secrets: tuple[str, ...]) -> Outcome:
-    cursor = receipts.load_cursor(store.runtime, session)
+    if not receipts.spooled(store.runtime):
+        return _saved(event, store, session, (), now=now, secrets=secrets)
+    from vault_mem import spool
+
+    held = spool.load(store.runtime, session)
+    outcome = _saved(event, store, session, held, now=now, secrets=secrets)
+    if outcome.token in (SAVED, NO_CHANGE):
+        spool.drop(store.runtime, held)
+    return outcome
+
+
+def _saved(
+    event: HookEvent, store: Store, session: str, held: tuple[Entry, ...], *, now: float, secrets: tuple[str, ...]
+) -> Outcome:
+    cursor, waiting = _past(receipts.load_cursor(store.runtime, session), held)
     delta, journal = read_delta(event, store, cursor, now=now, secrets=secrets)
+    if waiting:
+        newest = max(delta.newest, *(entry.newest for entry in held))
+        delta = delta._replace(bullets=waiting + delta.bullets, newest=newest)
     cursor = cursor._replace(
         journal=journal, transcript=event.transcript_path or cursor.transcript, harness=event.harness
     )
@@ -391,6 +503,8 @@ def _land(
         ),
     )
     receipts.store_cursor(store.runtime, moved)
+    if done.backend == commits.NO_REPOSITORY:
+        return Outcome(SAVED, f"{done.backend}: written, not committed", name, problems=problems)
     if done.oid == done.parent:
         return Outcome(NO_CHANGE, "history holds it already", name, problems=problems)
     return Outcome(SAVED, f"{done.backend}", name, done.oid, problems)
@@ -419,6 +533,8 @@ def sweep(store: Store, *, skip: str, now: float, wait: float) -> tuple[Outcome,
     Times are those of the records, so that an old session never becomes the newest by being swept.
     """
     outcomes = []
+    if receipts.spooled(store.runtime):
+        outcomes = [Outcome("pending", problem) for problem in drain(store, now=now, wait=wait)]
     for cursor in receipts.behind(store.runtime, skip=skip):
         record = receipts.load_session(store.runtime, cursor.session)
         if record is not None and record.pid and processes.alive(record.pid, record.started):

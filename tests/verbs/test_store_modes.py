@@ -13,6 +13,7 @@ import pytest
 
 from vault_mem import trust
 from vault_mem.repo import create
+from vault_mem.vault import adopted as taken_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -295,3 +296,79 @@ def test_the_slug_of_a_memory_root_is_a_reference_and_unique() -> None:
     assert len(set(refs)) == len(refs)
     for ref in refs:
         subprocess.run(["git", "check-ref-format", ref], check=True)
+
+
+@pytest.mark.parametrize("mode", ("adopted",))
+def test_an_adopted_tree_without_a_repository_is_written_and_hands_over_once(
+    session: Session, project: Path, git: Git, outcome: Told
+) -> None:
+    done = [outcome(session.turn(f"Request number {number} of the day.", f"Answer {number}.")) for number in range(2)]
+    text = session.capsule().read_text("utf-8")
+
+    first, again = session.sibling(), session.sibling()
+    told = [first.start(), again.start(), first.start()]
+
+    assert done == ["saved", "saved"]
+    assert "Request number 1 of the day." in text
+    assert not (session.vault / ".git").exists()
+    assert not (session.vault / "runtime/pending.json").exists()
+    assert ["may already have been delivered" in each for each in told] == [False, True, False]
+    assert all("Request number 0 of the day." in each for each in told)
+    assert "status: resumed" in session.capsule().read_text("utf-8")
+    record = json.loads((session.vault / f"runtime/deliveries/{first.id}.json").read_text("utf-8"))
+    assert (record["done"], record["session"], record["capsule"]) == (True, first.id, session.capsule().stem)
+    assert git(project, "log", "--format=%s") == "start"
+
+
+@pytest.mark.parametrize("mode", ("adopted",))
+def test_a_consumed_capsule_stays_consumed_when_its_file_is_put_back(session: Session) -> None:
+    session.turn("Split the parser and keep the tests green.", "Split.")
+    text = session.capsule().read_bytes()
+    first = session.sibling()
+    first.start()
+    first.turn("And now the printer as well, please.", "Done.")
+    session.capsule().write_bytes(text)
+
+    assert "Split the parser" not in session.sibling().start().split("CAPSULES NOT SELECTED")[0]
+
+
+@pytest.mark.parametrize("mode", ("adopted",))
+@pytest.mark.parametrize("repository", (False, True), ids=("without a repository", "with its own"))
+def test_the_hint_in_the_body_state_follows(
+    session: Session, project: Path, git: Git, repository: bool, outcome: Told
+) -> None:
+    if repository:
+        git(session.vault, "init", "-q")
+        git(session.vault, "commit", "-q", "--allow-empty", "-m", "theirs")
+    body = project / "BODY_STATE.json"
+    body.write_text(
+        json.dumps({"other": [1, "é"], "state": {"mood": "calm", "last_capsule": {"kept": 1}}}, indent=2) + "\n",
+        encoding="utf-8",
+    )
+
+    assert outcome(session.turn("Split the parser and keep the tests green.", "Split.")) == "saved"
+
+    found = json.loads(body.read_text("utf-8"))
+    hint = found["state"].pop("last_capsule")
+    assert found == {"other": [1, "é"], "state": {"mood": "calm"}}
+    assert (hint["id"], hint["kept"]) == (session.capsule().stem, 1)
+    assert (project / hint["path"]) == session.capsule()
+    assert hint["status"] == "active"
+    session.sibling().start()
+    assert json.loads(body.read_text("utf-8"))["state"]["last_capsule"]["status"] == "resumed"
+    if repository:
+        assert git(session.vault, "log", "--format=%s", "-1").startswith("capsule: consume")
+
+
+def test_what_an_operator_keeps_for_themselves_is_named(tmp_path: Path) -> None:
+    assert taken_over.operator_owned(str(tmp_path)) == frozenset()
+    (tmp_path / ".aigent").mkdir()
+    place = tmp_path / ".aigent/operator-owned.json"
+    for text, expected in (
+        ('["a/b.md", 3]', {"a/b.md"}),
+        ('{"files": ["/x", "y/"]}', {"x", "y"}),
+        ("{", set()),
+        ("null", set()),
+    ):
+        place.write_text(text, encoding="utf-8")
+        assert taken_over.operator_owned(str(tmp_path)) == expected

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 
-from vault_mem import jsontext, receipts, resume, trust
+from vault_mem import files, injections, jsontext, receipts, resume, trust
 from vault_mem.capsule import procedure, selector
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import (
@@ -31,6 +30,7 @@ UNTRUSTED = (
     "untrusted-seat: a memory lies at {root}, but this user never trusted it. Nothing of it was read. "
     "Look at it first, then run `vault-mem trust` there."
 )
+STATE_LIMIT = 1 << 20
 NO_SELECTION = selector.Selection(None, selector.NONE, ())
 BY_HAND = """usage: vault-mem resume [--source SOURCE] [--peek] [--capsule ID] [--json] [--root DIR]
 
@@ -84,7 +84,7 @@ def options(arguments: list[str]) -> Options:
 
 def main(arguments: list[str]) -> int:
     """Answer a SessionStart event, or a person."""
-    now = time.time()
+    now = streams.clock()
     try:
         chosen = options(arguments)
     except UsageError as error:
@@ -142,7 +142,21 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
         streams.complain(error.token, str(error))
         streams.put_context(_unresolved(request, str(error), now=now))
         return
+    line = _conducted(os.environ)
+    if line:
+        resume.started(request, store, now=now)
+        streams.put_context(line + "\n")
+        receipts.log(
+            store.runtime,
+            now=now,
+            door="resume",
+            outcome="conducted",
+            session=(request.session or "")[:128],
+            detail=line,
+        )
+        return
     answer = _served(request, store, now=now, say=streams.put_context)
+    _noted(request, store, answer, now=now)
     receipts.log(
         store.runtime,
         now=now,
@@ -155,12 +169,45 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
         streams.complain(answer.token, answer.detail or answer.token)
 
 
+def _conducted(environ: Mapping[str, str]) -> str:
+    """The line that names a live conductor of several sessions; empty when there is none. It wins over every source, a clear too."""
+    path = environ.get("VAULT_MEM_COORDINATION_STATE") or environ.get("AIGENT_COORDINATION_STATE", "")
+    if not path:
+        return ""
+    from vault_mem.session import coordination
+
+    try:
+        text = files.read_followed(path, limit=STATE_LIMIT).decode("utf-8", "replace")
+    except OSError as error:
+        streams.complain("coordination-unreadable", f"{path}: {error.strerror or error}")
+        return ""
+    if not coordination.is_live(text):
+        return ""
+    phase = inert(coordination.phase_of(text) or "unknown", limit=60)
+    return coordination.LINE.format(phase=phase, path=inert(path, limit=300))
+
+
+def _noted(request: Request, store: seats.Store, answer: Answer, *, now: float) -> None:
+    """Keep what the session was told, and say in the log what of the declared lines was refused or held."""
+    if not answer.text or request.peek:
+        return
+    session = request.session or ""
+    try:
+        injections.note(store.runtime, session=session, source=request.source or "unknown", text=answer.text, at=now)
+    except OSError as error:
+        streams.complain("injection-unrecorded", str(error))
+    for line in answer.text.split("\n"):
+        if line.startswith("LIFECYCLE-EXTENSION:"):
+            receipts.log(store.runtime, now=now, door="resume", outcome="extension", session=session[:128], detail=line)
+            streams.complain("LIFECYCLE-EXTENSION", line)
+
+
 def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[str], None]) -> Answer:
     if request.source != resume.COMPACT and not request.peek:
         _sweep(request, store, now=now)
     resume.started(request, store, now=now)
     if request.source == resume.CLEAR and not request.peek:
-        return resume.hand_over(request, store, clock=time.time, token=mark(), say=say)
+        return resume.hand_over(request, store, clock=streams.clock, token=mark(), say=say)
     answer = (
         resume.peek(request, store, now=now, token=mark()) if request.peek else resume.orient(request, store, now=now)
     )
@@ -174,7 +221,7 @@ def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[
 def _sweep(request: Request, store: seats.Store, *, now: float) -> None:
     """Save what a client left behind when it died; only then is the writer loaded."""
     session = identity.safe_id(request.session) if request.session else ""
-    if not receipts.behind(store.runtime, skip=session):
+    if not receipts.behind(store.runtime, skip=session) and not receipts.spooled(store.runtime):
         return
     from vault_mem import writer
 
@@ -209,10 +256,11 @@ def _by_hand(chosen: Options, *, now: float) -> int:
         said: list[str] = []
         say = said.append if chosen.json else lambda text: streams.put(1, text)
         if hands_over:
-            answer = resume.hand_over(request, store, clock=time.time, token=mark(), say=say)
+            answer = resume.hand_over(request, store, clock=streams.clock, token=mark(), say=say)
         else:
             answer = resume.peek(request, store, now=now, token=mark())
             say(answer.text)
+        _noted(request, store, answer, now=now)
         if chosen.json:
             streams.put(1, jsontext.dumps(document(answer), escaped=True) + "\n")
         receipts.log(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from vault_mem import files, index, jsontext, receipts, stamps
-from vault_mem.capsule import lineage, selector
+from vault_mem.capsule import header, lineage, selector
+from vault_mem.errors import VaultMemError
 from vault_mem.vault import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
-    from vault_mem.capsule.model import Value
+    from vault_mem.capsule.lineage import Event
     from vault_mem.vault.store import Store
 
 BODY = "BODY_STATE.json"
@@ -55,43 +55,59 @@ def book(store: Store) -> index.Book:
     return index.of(events)
 
 
-def point(store: Store, fields: Mapping[str, Value], path: str, *, trigger: str, session: str, now: float) -> str:
-    """Updates the hint `state.last_capsule` of a `BODY_STATE.json`, in the memory root or the seat; a problem in words, or empty.
+def note(store: Store, path: str, data: bytes | None, event: Event) -> None:
+    """Keeps what a commit would have said: a delivery becomes a record that stays. The hint is updated as well."""
+    if event.event == lineage.CONSUME and event.consumer:
+        before = receipts.load_intent(store.runtime, event.consumer)
+        intent = before or receipts.Intent(event.id, event.consumer, event.at)
+        receipts.store_intent(store.runtime, intent._replace(done=True))
+    point(store, path, data, event)
 
-    Nothing of ours reads it. A file that is missing, or has no object `state`, stays as it is.
+
+def point(store: Store, path: str, data: bytes | None, event: Event) -> bool:
+    """Updates the hint `state.last_capsule` of a `BODY_STATE.json` in the memory root or the seat; whether it did.
+
+    Nothing of ours reads it, so what fails here stops nothing. A file that is missing, or has no object `state`, stays as it is.
     """
-    for place in (store.memory, store.seat.root):
-        body = f"{place}/{BODY}"
+    if data is None or event.event not in (lineage.AUTOSAVE, lineage.WRITE, lineage.CONSUME):
+        return False
+    for place in dict.fromkeys((f"{store.memory}/{BODY}", f"{store.seat.root}/{BODY}")):
         try:
-            before = files.read(body, limit=_LIMIT)
+            before = files.read(place, limit=_LIMIT)
         except FileNotFoundError:
             continue
-        except OSError as error:
-            return f"{BODY}: {error.strerror or error}"
+        except OSError:
+            return False
         try:
-            state: Any = jsontext.loads(before.decode("utf-8"))
-            if not isinstance(state, dict) or not isinstance(state.get("state"), dict):
-                return ""
-            state["state"]["last_capsule"] = {
-                **_mapping(state["state"].get("last_capsule")),
-                "id": selector.text_of(fields, "id"),
-                "path": os.path.relpath(f"{store.memory}/{path}", store.seat.root).replace(os.sep, "/"),
-                "objective": selector.text_of(fields, "objective"),
-                "status": selector.text_of(fields, "status"),
-                "created_at": stamps.utc_millis(now),
-                "trigger": trigger,
-                "session_id": session,
-            }
-            mode = os.stat(body).st_mode & 0o777
-            files.replace(body, _written(state, like=before), expected=before, mode=mode, durable=store.durable)
-        except (OSError, ValueError) as error:
-            return f"{BODY}: {error}"
-        return ""
-    return ""
+            return _pointed(store, place, before, _hint(store, path, data, event))
+        except (OSError, ValueError, VaultMemError):
+            return False
+    return False
 
 
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _hint(store: Store, path: str, data: bytes, event: Event) -> dict[str, Any]:
+    fields = header.read(data.decode("utf-8", "replace"))
+    return {
+        "id": event.id,
+        "path": os.path.relpath(f"{store.memory}/{path}", store.seat.root).replace(os.sep, "/"),
+        "objective": selector.text_of(fields, "objective"),
+        "status": event.status,
+        "created_at": stamps.utc_millis(event.at),
+        "trigger": selector.text_of(fields, "trigger"),
+        "session_id": event.session,
+    }
+
+
+def _pointed(store: Store, place: str, before: bytes, hint: dict[str, Any]) -> bool:
+    body: Any = jsontext.loads(before.decode("utf-8"))
+    if not isinstance(body, dict) or not isinstance(body.get("state"), dict):
+        return False
+    state = body["state"]
+    held = state.get("last_capsule")
+    state["last_capsule"] = {**(held if isinstance(held, dict) else {}), **hint}
+    mode = os.stat(place).st_mode & 0o777
+    files.replace(place, _written(body, like=before), expected=before, mode=mode, durable=store.durable)
+    return True
 
 
 def _written(state: object, *, like: bytes) -> bytes:

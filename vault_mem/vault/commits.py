@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vault_mem.vault.store import Store
 
 PENDING = "pending.json"
-NO_REPOSITORY = "adopted-no-repo"
+ADOPTED, NO_REPOSITORY = "adopted", "adopted-no-repo"
 
 
 def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_empty: bool = False) -> Committed:
@@ -27,6 +27,9 @@ def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_emp
     nothing is committed and nothing is owed: the back end is `adopted-no-repo`.
     """
     if not store.keeps_history:
+        from vault_mem.vault import adopted
+
+        adopted.note(store, path, data, event)
         return engine.Committed("", "", NO_REPOSITORY, {})
     request = engine.Request(
         changes=(engine.Change(path, data),),
@@ -53,6 +56,10 @@ def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_emp
     if done.oid != done.parent:
         trust.advance(store.record, done.parent, done.oid, durable=False)
         index.note(store.runtime, parent=done.parent, commit=done.oid, event=event)
+        if store.record.mode == ADOPTED:
+            from vault_mem.vault import adopted
+
+            adopted.point(store, path, data, event)
     return done
 
 
