@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 from vault_mem import processes
 from vault_mem.errors import UntrustedSeatError, VaultMemError
@@ -82,7 +81,7 @@ def recursing(environ: Mapping[str, str]) -> bool:
 
 def main(arguments: list[str]) -> int:
     """Run one hook; the reason for everything that was not done stands on standard error and in the log."""
-    now = time.time()
+    now = streams.clock()
     chosen = options(arguments)
     payload = streams.read_input()
     outcome = guarded(chosen, payload, now=now)

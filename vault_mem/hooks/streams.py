@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import os
+import time
 
 from vault_mem import jsontext
 
 INPUT_LIMIT = 64 << 20
+NOW = "VAULT_MEM_NOW"
+
+
+def clock() -> float:
+    """Epoch seconds. A replay names the recorded time (`VAULT_MEM_NOW`), so that an old session never becomes the newest by being replayed."""
+    given = os.environ.get(NOW)
+    if not given:
+        return time.time()
+    try:
+        return min(max(float(given), 0.0), time.time())
+    except ValueError:
+        return time.time()
 
 
 def read_input() -> bytes:
