@@ -255,15 +255,14 @@ class Folding:
         self.said_ref = ""
         self.halted = False
         target = self.clean(turn.text)
-        if turn.action == turns.TODOS:
-            self._set_todos(turn.items)
-            return
         items = tuple(self.clean(item) for row in turn.items for item in row)
         if turn.action == turns.ASK:
             for question in items:
                 text = texts.cut(question)
                 if text:
                     self.questions.append(Question(turn.ref, text, self.clock))
+        if turn.action == turns.TODOS:
+            items = tuple(map(texts.cut, items))
         if turn.action == turns.SHELL:
             target = turn.text[:TEXT] if self.redact is None else self.redact(turn.text[: 2 * TEXT])[:TEXT]
         self.uses[turn.ref] = Use(turn.ref, turn.name, turn.action, target, items, turn.cwd or self.cwd, self.clock)
@@ -271,12 +270,11 @@ class Folding:
             for ref in list(self.uses)[: KEPT["uses"]]:
                 del self.uses[ref]
 
-    def _set_todos(self, items: tuple[tuple[str, ...], ...]) -> None:
+    def _set_todos(self, items: tuple[str, ...]) -> None:
+        """The whole list as it is now: text and status in turn."""
         before = {todo.text: todo for todo in self.todos}
         after = []
-        for item in items:
-            text = texts.cut(self.clean(item[0]))
-            status = item[1]
+        for text, status in zip(items[::2], items[1::2], strict=False):
             known = before.get(text)
             if status == turns.DONE and (known is None or known.status != turns.DONE):
                 self.tell("done", text, self.clock, state.TODO)
@@ -333,6 +331,8 @@ class Folding:
                 self._file_done(use)
             case turns.ASK:
                 self._answered(use, turn)
+            case turns.TODOS:
+                self._set_todos(use.items)
             case turns.TASK_NEW:
                 ident = turn.items[0][0] if turn.items and turn.items[0] else ""
                 self.todos.append(Todo(ident, texts.cut(use.target), turns.PENDING, self.clock))
