@@ -98,6 +98,13 @@ def read(runtime: str) -> Book:
         return Book(b"")
 
 
+def made(events: Iterable[Event]) -> Book:
+    """A book of these events, oldest first, that is kept nowhere: what history said at an earlier time."""
+    empty = Book(b"")
+    fresh: set[bytes] = set()
+    return Book(b"".join((b"\n", *(_lines(event, empty, fresh) for event in events), b"H -\n")))
+
+
 def note(runtime: str, *, parent: str, commit: str, event: Event) -> None:
     """Append one commit of ours when the book is complete up to its parent; otherwise leave it to the next reader.
 

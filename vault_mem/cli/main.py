@@ -21,6 +21,7 @@ COMMANDS = {
     "capsule": ("capsule", "validate, write, resolve, pause, abandon or reopen a capsule"),
     "list": ("look", "capsules, newest first"),
     "show": ("look", "one capsule"),
+    "diff": ("look", "what changed in a capsule"),
     "log": ("look", "lineage from git: parents, consumers, autosaves folded"),
     "explain": ("look", "what a clear would hand out now, and why not the others"),
     "root": ("root", "where the memory root is"),

@@ -51,9 +51,10 @@ class Gone(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A stretch of history, newest first: its events, the oldest commit that was read, and whether that is where history begins."""
+    """A stretch of history, newest first: its events, its newest and oldest commit, and whether history begins within it."""
 
     moments: tuple[Moment, ...]
+    newest: str
     oldest: str
     whole: bool
 
@@ -73,7 +74,8 @@ def recent(store: Reading, *, count: int, skip: int = 0, rev: str = "") -> Batch
     span = ["log", "-z", f"-n{count}", f"--skip={skip}", "--no-show-signature", _FORMAT]
     out = store.text(*span, *_revisions([rev or store.rev]), "--")
     fields = out.split("\0")
-    return Batch(tuple(_moments(out)), fields[-3] if len(fields) >= 3 else "", len(fields) // 3 < count)
+    rows = len(fields) // 3
+    return Batch(tuple(_moments(out)), fields[0], fields[3 * rows - 3] if rows else "", rows < count)
 
 
 def _moments(out: str) -> Iterator[Moment]:

@@ -108,10 +108,11 @@ def choose(
             bad = selection.chosen._replace(fields=None, problem=error.token, detail=error.detail)
             candidates = tuple(bad if found is selection.chosen else found for found in candidates)
             continue
-        return chosen, selection, _delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
+        return chosen, selection, delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
 
 
-def _delivered_line(delivery: Delivery | None) -> str:
+def delivered_line(delivery: Delivery | None) -> str:
+    """An inert line about an earlier delivery, empty for none."""
     if delivery is None:
         return ""
     return f"it may already have been delivered to session {inert(delivery.consumer, limit=120)} at {stamps.utc(delivery.at)}, which saved nothing"
@@ -171,4 +172,4 @@ def _named(
     if (status, lifecycle.CONSUME) not in lifecycle.TRANSITIONS:
         raise NoSuchCapsuleError(f"capsule {named!r} is {status}; `vault-mem capsule reopen` makes it active again")
     delivery = book.delivery(named) if book is not None else None
-    return chosen, selector.Selection(chosen.candidate, selector.NAMED, ()), _delivered_line(delivery)
+    return chosen, selector.Selection(chosen.candidate, selector.NAMED, ()), delivered_line(delivery)
