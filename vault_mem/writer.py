@@ -15,7 +15,7 @@ from vault_mem.errors import (
     LockBusyError,
     LockUnusableError,
 )
-from vault_mem.harness import registry
+from vault_mem.harness import claude, registry
 from vault_mem.record import NamedTuple
 from vault_mem.repo import objects
 from vault_mem.session import evidence, identity, speaker
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 SAVED, NO_CHANGE, DEFERRED, NO_TRANSCRIPT = "saved", "no-change", "deferred-lock", "no-transcript"
 SPOOLED = "spooled"
 NAMES = 1000
+COPIED_WITHIN = 64  # rows in which the first copy of a fork must stand
 DRAINED = 8
 """Other sessions whose waiting deltas one hook takes care of; what is left is for the next one."""
 
@@ -242,6 +243,7 @@ def read_delta(
         transcript.Position(*cursor.position) if len(cursor.position) == len(transcript.START) else transcript.START
     )
     bullets: tuple[Bullet, ...] = ()
+    copied = _copied_until(event, store) if not position.offset and event.harness == "claude" else 0.0
     delta = _opened_transcript(event.transcript_path, position)
     if delta is not None:
         read = registry.reader(event.harness)
@@ -251,7 +253,7 @@ def read_delta(
             project=project,
             redact=clean,
             # A file that was rewritten is read again from the start; what was saved of it is not new.
-            skip_until=cursor.saved if delta.restarted else 0.0,
+            skip_until=max(cursor.saved if delta.restarted else 0.0, copied),
             undated=now,
         )
         position = delta.position
@@ -263,6 +265,29 @@ def read_delta(
     bullets += said
     newest = max(recorded, *(bullet.at for bullet in (*more, *said)), 0.0)
     return Delta(bullets, state, tuple(position), recorded, min(newest, now), delta is not None), journal
+
+
+def _copied_until(event: HookEvent, store: Store) -> float:
+    """The time of the last row that a fork took over from a session whose work is saved already; 0.0 for none."""
+    delta = _opened_transcript(event.transcript_path, transcript.START)
+    if delta is None:
+        return 0.0
+    saved: dict[str, float] = {}
+    last = 0.0
+    try:
+        for number, line in enumerate(delta):
+            other, at = claude.origin(line)
+            if other and other not in saved:
+                saved[other] = receipts.load_cursor(store.runtime, identity.safe_id(other)).saved
+            if other and at is not None and last < at <= saved[other]:
+                last = at
+            if number > COPIED_WITHIN and not last:
+                break  # copies stand at the beginning
+    except OSError:
+        return last
+    finally:
+        delta.close()
+    return last
 
 
 def _journaled(store: Store, cursor: Cursor, bullets: tuple[Bullet, ...]) -> tuple[tuple[Turn, ...], int]:

@@ -79,6 +79,19 @@ def read(line: bytes) -> tuple[Turn, ...]:
     return _placed(row, found)
 
 
+def origin(line: bytes) -> tuple[str, float | None]:
+    """The other session that a row names as the one it was first written for, and the time of the row; "" for none.
+
+    A fork copies rows of its parent; a session after `/clear` names the first one of its process in rows of its own. Only what is
+    known of the other session tells the two apart.
+    """
+    if b'"session_id":' not in line or not _is_wanted(line):
+        return "", None
+    row = rows.parsed(line) or {}
+    other = rows.text(row.get("session_id"))
+    return ("" if other == row.get("sessionId") else other), stamps.epoch_of(row.get("timestamp"))
+
+
 def _is_wanted(line: bytes) -> bool:
     """Whether a line can hold work; most bytes of a transcript are rows that cannot, they are not parsed."""
     head = rows.peek(line, PEEKED)
