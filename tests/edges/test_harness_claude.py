@@ -226,7 +226,7 @@ NOTIFICATION = "<task-notification>\n<task-id>1</task-id>\n<summary>Agent done</
         ),
         pytest.param(
             result("Command running in background", toolUseResult={"backgroundTaskId": "b1"}),
-            [("result", "open")],
+            [("result", "b1", "running")],
             id="background command",
         ),
         pytest.param(
@@ -296,6 +296,40 @@ def test_each_tool_means_what_it_does(name: str, given: dict[str, Any], action: 
     turn = used(name, **given)
 
     assert (turn.action, turn.items) == (action, items)
+
+
+@pytest.mark.parametrize(
+    ("status", "summary", "expected"),
+    (
+        pytest.param("completed", "x completed (exit code 0)", ("ok", "x completed (exit code 0)"), id="good"),
+        pytest.param(
+            "failed", "x failed with exit code 2", ("failed", "Exit code 2\nx failed with exit code 2"), id="failed"
+        ),
+        pytest.param("killed", "x was stopped", ("open", "x was stopped"), id="stopped"),
+    ),
+)
+def test_a_notification_ends_the_command_it_names(status: str, summary: str, expected: tuple[str, str]) -> None:
+    text = (
+        f"<task-notification>\n<tool-use-id>t1</tool-use-id>\n<status>{status}</status>\n"
+        f"<summary>{summary}</summary>\n</task-notification>"
+    )
+    attachment = {"type": "queued_command", "prompt": text, "commandMode": "task-notification"}
+    between = {**COMMON, **user(text, origin={"kind": "task-notification"})}
+    within = {**COMMON, "type": "attachment", "attachment": attachment}
+
+    found = [claude.read(json.dumps(row).encode()) for row in (between, within)]
+
+    assert [(end.tag, end.ref, (end.status, end.text)) for end, _ in found] == [("late", "t1", expected)] * 2
+    assert [(told.kind, told.text) for _, told in found] == [("prompt", summary)] * 2
+
+
+def test_a_row_names_the_session_it_was_first_written_for() -> None:
+    row = {**COMMON, **user("x", sessionId="s2", session_id="s1")}
+    own = {**COMMON, **user("x", sessionId="s2", session_id="s2")}
+
+    assert claude.origin(json.dumps(row).encode()) == ("s1", 1796119200.5)
+    assert claude.origin(json.dumps(own).encode())[0] == ""
+    assert claude.origin(b"{}") == ("", None)
 
 
 def test_the_answer_to_a_question_and_the_id_of_a_task_come_with_the_result() -> None:

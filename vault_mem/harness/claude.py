@@ -20,6 +20,7 @@ REFUSALS = (
     "The user doesn't want to take this action right now",
 )
 REASONS = ("the user said:\n", "The user provided the following reason for the rejection: ")
+NOTIFICATION = "<task-notification>"
 CLIENT_ERROR = "<tool_use_error>"
 NOT_PERMITTED = ("Permission to use ", "Claude requested permissions ")
 NOT_ITS_OWN = ("Sibling tool call errored", "Cancelled: parallel tool call")
@@ -138,8 +139,21 @@ def _queued(row: dict[str, Any]) -> list[Turn]:
     mode = attachment.get("commandMode")
     if mode not in (None, "prompt", "slash_command") and not human:
         human = False
-    turn = speaker.prompt(rows.blocks_text(attachment.get("prompt")), at=None, human=human, sender=sender)
-    return [turn._replace(status=turns.MIDTURN)] if turn else []
+    text = rows.blocks_text(attachment.get("prompt"))
+    turn = speaker.prompt(text, at=None, human=human, sender=sender)
+    return [*_background(text), turn._replace(status=turns.MIDTURN)] if turn else []
+
+
+def _background(text: str) -> list[Turn]:
+    """The ends of commands in the background that a notification tells; its output is in a file of the client."""
+    found = []
+    for part in text.split(NOTIFICATION)[1:9] if text.lstrip().startswith(NOTIFICATION) else ():
+        ref, status, summary = (speaker.tag_of(part, name) for name in ("tool-use-id", "status", "summary"))
+        outcome = {"completed": turns.OK, "failed": turns.FAILED}.get(status, turns.OPEN)
+        if ref:
+            said = f"Exit code {summary.rpartition(' ')[2]}\n{summary}" if outcome == turns.FAILED else summary
+            found.append(Turn(turns.RESULT, text=said, ref=ref, tag=turns.LATE, status=outcome))
+    return found
 
 
 def _origin(row: dict[str, Any]) -> tuple[bool | None, str]:
@@ -178,6 +192,7 @@ def _user(row: dict[str, Any]) -> list[Turn]:
         return found
     human, sender = _origin(row)
     turn = speaker.prompt(text, at=None, human=human, sender=sender)
+    found += _background(text) if human is not True else []
     return [*found, turn] if turn else found
 
 
@@ -261,8 +276,9 @@ def _result(row: dict[str, Any], block: dict[str, Any]) -> Turn:
         return _failed(row, ref, text)
     if details.get("interrupted") is True or text.startswith(INTERRUPTED):
         return Turn(turns.RESULT, ref=ref, status=turns.STOPPED)
-    if rows.text(details.get("backgroundTaskId")):
-        return Turn(turns.RESULT, ref=ref, status=turns.OPEN)
+    running = rows.text(details.get("backgroundTaskId"))
+    if running:
+        return Turn(turns.RESULT, text=running, ref=ref, status=turns.RUNNING)
     return Turn(turns.RESULT, text=text, ref=ref, status=turns.OK, items=_yield(details, text))
 
 
