@@ -19,6 +19,7 @@ from vault_mem.record import NamedTuple
 from vault_mem.resume import Answer, Request
 from vault_mem.session import identity
 from vault_mem.vault import store as seats
+from vault_mem.vault import tidy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def _noted(request: Request, store: seats.Store, answer: Answer, *, now: float) 
 def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[str], None]) -> Answer:
     if request.source != resume.COMPACT and not request.peek:
         _sweep(request, store, now=now)
+        tidy.swept(store)
     resume.started(request, store, now=now)
     if request.source == resume.CLEAR and not request.peek:
         return resume.hand_over(request, store, clock=streams.clock, token=mark(), say=say)

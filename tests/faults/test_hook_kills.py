@@ -1,0 +1,155 @@
+"""The whole hook program killed, at every system call that touches the disk and at any time: the next one goes on without repair."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.faults.conftest import Client
+
+    Git = Callable[..., str]
+
+KILLS = int(os.environ.get("VAULT_MEM_TEST_KILLS", "40"))
+# Every system call in a long run, every second one of a kind otherwise.
+EVERY = 1 if KILLS >= 1000 else 2
+# All that change a disk but for opening: the state after a file was made empty is the one before its first write.
+CALLS = (
+    "write", "rename", "renameat2", "link", "linkat", "unlink", "unlinkat", "mkdir", "fsync", "fdatasync",
+    "utimensat", "ftruncate", "flock",
+)  # fmt: skip
+
+STEPS = [(call, step) for call in CALLS for step in range(1, 100, EVERY)]
+
+
+def _strace_works() -> bool:
+    if shutil.which("strace") is None:
+        return False
+    asked = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=write", "-e", "inject=write:signal=KILL:when=1", "echo"]
+    done = subprocess.run(asked, capture_output=True, check=False)
+    return done.returncode in (-9, 137) and done.stdout == b""
+
+
+needs_strace = pytest.mark.skipif(not _strace_works(), reason="strace cannot inject here: kills at every system call")
+
+
+def _killed(client: Client, call: str, step: int, *arguments: str, payload: bytes) -> tuple[bool, bytes]:
+    """Whether a hook was killed at its *step*-th *call*, and its standard output."""
+    before = (
+        "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={step}",
+    )  # fmt: skip
+    process = client.started(*arguments, payload=payload, before=before)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in (0, -9, 137), err
+    return process.returncode != 0, out
+
+
+def _whole(client: Client, git: Git) -> None:
+    """No half file, no lock, no debt; history and tree agree."""
+    assert client.leftovers() == []
+    assert git(client.vault, "status", "--porcelain") == ""
+
+
+@needs_strace
+@pytest.mark.parametrize("first", (True, False), ids=("a new capsule", "one more turn"))
+def test_a_stop_killed_at_any_system_call_is_made_good_by_the_next(
+    first: bool, client: Client, git: Git, history: Callable[[Client], str]
+) -> None:
+    wanted, ended = [], set[str]()
+    for call, step in STEPS:
+        if call in ended:
+            continue
+        if first:
+            client = client.sibling()
+        text = f"Request {call} {step} of the day, please."
+        wanted.append(text)
+        client.prompt(text)
+
+        killed, _ = _killed(client, call, step, "hook", "stop", payload=client.payload(hook_event_name="Stop"))
+
+        assert client.stop() in ("saved", "no-change")
+        _whole(client, git)
+        if not killed:
+            ended.add(call)
+
+    assert len(wanted) > 40 // EVERY
+    assert ended == set(CALLS)
+    added = history(client)
+    assert [text for text in wanted if text not in added] == []
+    assert git(client.vault, "fsck", "--strict", "--no-dangling") == ""
+    client.start()
+    assert client.half_files() == []
+
+
+@needs_strace
+def test_a_delivery_killed_at_any_system_call_is_never_repeated_in_silence(client: Client, git: Git) -> None:
+    ended, printed = set[str](), 0
+    for call, step in STEPS:
+        if call in ended:
+            continue
+        writer, first, second = client.sibling(), client.sibling(), client.sibling()
+        text = f"Request {call} {step} of the day, please."
+        writer.prompt(text)
+        assert writer.stop() == "saved"
+
+        given = first.payload(hook_event_name="SessionStart", source="clear")
+        killed, out = _killed(first, call, step, "resume", payload=given)
+        again = second.start()
+
+        assert text in again
+        if text.encode() in out:
+            printed += 1
+            assert "may already have been delivered" in again, (call, step)
+        _whole(client, git)
+        # Nothing older may stay active: it would come before what may have been delivered.
+        second.prompt("I have read it and go on.")
+        assert second.stop() == "saved"
+        assert "I have read it and go on." in client.sibling().start()
+        if not killed:
+            ended.add(call)
+
+    assert printed > len(CALLS)
+    assert git(client.vault, "fsck", "--strict", "--no-dangling") == ""
+
+
+def test_a_hook_killed_at_any_time_loses_nothing_that_was_acknowledged(
+    client: Client, git: Git, history: Callable[[Client], str]
+) -> None:
+    chance = random.Random(KILLS)
+    sessions = [client.sibling() for _ in range(3)]
+    client.prompt("The first request of the day.")
+    began = time.monotonic()
+    assert client.stop() == "saved"
+    whole = time.monotonic() - began
+    wanted, killed = [], 0
+    for number in range(KILLS):
+        session = chance.choice(sessions)
+        text = f"Request {number:05d} of the day, please."
+        wanted.append(text)
+        session.prompt(text)
+        process = session.started("hook", "stop", "--explain")
+        try:
+            process.wait(timeout=chance.random() * whole)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.communicate(timeout=60)
+        killed += process.returncode == -9
+        if number % 20 == 19:
+            assert session.stop() in ("saved", "no-change")
+            assert git(client.vault, "fsck", "--strict", "--no-dangling") == ""
+    for session in sessions:
+        assert session.stop() in ("saved", "no-change")
+
+    assert killed > KILLS // 4
+    _whole(client, git)
+    added = history(client)
+    assert [text for text in wanted if text not in added] == []
+    assert git(client.vault, "fsck", "--strict", "--no-dangling") == ""
