@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vault_mem import jsontext, stamps
 from vault_mem.capsule import model
 from vault_mem.capsule.inert import clean, inert, plain
@@ -11,6 +9,7 @@ from vault_mem.cli import drawing, words
 from vault_mem.errors import VaultMemError
 from vault_mem.vault import store as seats
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, TextIO

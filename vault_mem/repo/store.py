@@ -6,14 +6,13 @@ takes away the variables that would lead git elsewhere.
 
 from __future__ import annotations
 
-import contextlib
-
 from vault_mem.errors import GitRefusedError
 from vault_mem.repo import program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any, Protocol
 else:
     Protocol = object
@@ -125,17 +124,24 @@ class Store:
                 yield name, None
 
 
-@contextlib.contextmanager
-def opened(root: str, *, environ: Mapping[str, str], limit: float = LIMIT, rev: str = "HEAD") -> Generator[Store]:
-    """The repository whose work tree is *root*; GitRefusedError `not-a-repository` when there is none.
+def opened(
+    root: str, *, environ: Mapping[str, str], limit: float = LIMIT, rev: str = "HEAD"
+) -> AbstractContextManager[Store]:
+    """The repository whose work tree is *root*, for a `with`; it raises GitRefusedError `not-a-repository` when there is none.
 
     *rev*: where the vault's history is not that of HEAD, its private reference.
     """
+    import contextlib
+
     import git  # noqa: TID251 - this module is its owner
 
-    try:
-        repository = git.Repo(root, search_parent_directories=False)
-    except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
-        raise GitRefusedError("not-a-repository", root) from error
-    with contextlib.closing(repository):
-        yield Store(repository, root=root, environ=environ, limit=limit, rev=rev)
+    @contextlib.contextmanager
+    def open_until_left() -> Generator[Store]:
+        try:
+            repository = git.Repo(root, search_parent_directories=False)
+        except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
+            raise GitRefusedError("not-a-repository", root) from error
+        with contextlib.closing(repository):
+            yield Store(repository, root=root, environ=environ, limit=limit, rev=rev)
+
+    return open_until_left()
