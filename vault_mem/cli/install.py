@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vault_mem import jsontext, roots, trust
 from vault_mem.cli.arguments import Parser
-from vault_mem.errors import GitRefusedError, NoSeatError, UnsafeGitConfigError
+from vault_mem.errors import NoSeatError, UnsafeGitConfigError
 from vault_mem.install import seat as seats
 from vault_mem.install import setup
 from vault_mem.report import WARN, Finding
@@ -122,7 +122,7 @@ def _parser(command: str) -> Parser:
 def _show(command: str, plan: Plan, outcome: Outcome | None, options: argparse.Namespace, *, out: TextIO) -> None:
     seat = {"root": plan.target.root}
     if plan.site is not None:
-        seat |= {"memory_root": plan.site.memory, "relative": plan.site.relative}
+        seat |= {"memory_root": plan.site.memory, "relative": plan.site.relative, "mode": plan.site.mode}
     done = list(outcome.done) if outcome else []
     if options.json:
         document = {
@@ -179,6 +179,7 @@ def _trust(options: argparse.Namespace, *, environ: Mapping[str, str], cwd: str,
         environ=environ,
         cwd=cwd,
         is_trusted=lambda memory: trust.trusted(memory, environ=environ) is not None,
+        allow_missing=True,
     )
     if seat is None:
         raise NoSeatError(f"no seat at or above {cwd}; make one with `vault-mem init`")
@@ -199,25 +200,25 @@ def _trust(options: argparse.Namespace, *, environ: Mapping[str, str], cwd: str,
             raise UnsafeGitConfigError(
                 f"unsafe-git-config: {', '.join(unsafe)} could start a program; remove them from the configuration of {memory}"
             )
-        head = _head(memory, environ=environ)
-        trust.grant(memory, seats.identity(memory, head, environ=environ), seat=seat.root, environ=environ, now=now)
+        known = seats.recognised(seat, environ=environ)
+        trust.grant(memory, known, seat=seat.root, environ=environ, now=now)
         found_keys = [
             Finding("git-config-ignored", "ok", memory, f"{key} can run a program; it is switched off on every call")
             for key in ignored
         ]
-        document |= {"trusted": True, "changed": True, "anchor": head, "findings": [found(each) for each in found_keys]}
-        lines = [f"{memory} is trusted as it is now, at commit {head[:12]}", *(each.what for each in found_keys)]
+        document |= {
+            "trusted": True,
+            "changed": True,
+            "mode": known.mode,
+            "anchor": known.anchor,
+            "findings": [found(each) for each in found_keys],
+        }
+        lines = [
+            f"{memory} is trusted as it is now, at commit {known.anchor[:12] or 'none'} ({known.mode})",
+            *(each.what for each in found_keys),
+        ]
     if options.json:
         out.write(jsontext.dumps(document) + "\n")
     else:
         out.write("".join(_visible(line) + "\n" for line in lines))
     return 0
-
-
-def _head(memory: str, *, environ: Mapping[str, str]) -> str:
-    from vault_mem.repo import objects, shape
-
-    head = objects.head_of(shape.opened(memory, environ=environ), environ=environ)
-    if head is None:
-        raise GitRefusedError("unborn", f"{memory}: the vault has no commit; run `vault-mem init`")
-    return head

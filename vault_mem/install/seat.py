@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vault_mem import files, gitconfig, jsonspans, roots, trust, worktree
 from vault_mem.errors import GitRefusedError, MemoryRootError, UnsafeGitConfigError, UsageError, VaultMemError
-from vault_mem.repo import create, program
+from vault_mem.repo import create, objects, program, shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DEDICATED = "dedicated"
+DEDICATED, EMBEDDED, ADOPTED = "dedicated", "embedded", "adopted"
 # What may lie in a memory root before there is a repository: nothing of it holds a memory.
 _OURS = frozenset((".gitattributes", ".gitignore", "runtime", ".git"))
 
@@ -40,7 +40,8 @@ class Site:
     """A seat to be made, looked at and found fit.
 
     *top* and *below* are the repository around the memory root and its path from there, "" without one. *marker* is the declaration's
-    file with its former and new bytes; None as the former: it is new.
+    file with its former and new bytes; None as the former: it is new. *is_new*: there is no vault yet. *begin*: an adopted tree
+    becomes a repository.
     """
 
     target: Target
@@ -53,6 +54,9 @@ class Site:
     declaration: bytes
     is_new: bool
     trusted: bool
+    mode: str = DEDICATED
+    begin: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def chosen(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Target:
@@ -104,8 +108,13 @@ def _is_within(path: str, top: str) -> bool:
     return path == top or path.startswith(top.rstrip("/") + "/")
 
 
-def looked_at(target: Target, *, memory_root: str, environ: Mapping[str, str]) -> Site:
-    """The seat as it will be. Raises MemoryRootError, RefusedError, UnsafeGitConfigError or GitRefusedError; nothing is written."""
+def looked_at(target: Target, *, memory_root: str, mode: str, adopt: bool, environ: Mapping[str, str]) -> Site:
+    """The seat as it will be; *mode* "" is what it is already, else a vault of its own.
+
+    With *adopt* a tree that lies there is taken over, and made a repository only where *mode* asks for that.
+
+    Raises MemoryRootError, RefusedError, UnsafeGitConfigError or GitRefusedError; nothing is written.
+    """
     base = roots.base_of(target.root, environ=environ)
     declared = roots.declared(base)
     wanted = roots.checked(memory_root, where="--memory-root") if memory_root else ""
@@ -119,30 +128,85 @@ def looked_at(target: Target, *, memory_root: str, environ: Mapping[str, str]) -
     memory = os.path.join(base, *relative.split("/"))
     top = worktree.here(base).top
     below = os.path.relpath(os.path.realpath(memory), os.path.realpath(top)) if top else ""
+    marker = roots.marker_of(base)
+    former, declaration = _declaration(marker, relative, is_declared=declared is not None)
+    record = trust.trusted(memory, environ=environ)
+    kind = _mode(mode, adopt=adopt, known=record.mode if record else "", memory=memory)
+    site = Site(
+        target, memory, relative, top, below, marker, former, declaration, is_new=True, trusted=record is not None
+    )
+    if kind == EMBEDDED:
+        return _embedded(site, environ=environ)
     is_new = not os.path.lexists(os.path.join(memory, ".git"))
-    if top:
-        _refuse_tracked(top, below, environ=environ)
-    if is_new:
-        _refuse_full(memory)
-    else:
+    if not is_new:
         unsafe = trust.unsafe_keys(memory)
         if unsafe:
             raise UnsafeGitConfigError(
                 f"unsafe-git-config: {', '.join(unsafe)}; remove them from the configuration of {memory}"
             )
-    marker = roots.marker_of(base)
-    former, declaration = _declaration(marker, relative, is_declared=declared is not None)
-    known = trust.trusted(memory, environ=environ) is not None
-    return Site(target, memory, relative, top, below, marker, former, declaration, is_new, known)
+    if kind == ADOPTED:
+        begin = is_new and mode == DEDICATED
+        return replace(
+            site, mode=ADOPTED, is_new=is_new, begin=begin, notes=() if begin or not is_new else (_NO_REPOSITORY,)
+        )
+    if top:
+        _refuse_tracked(top, below, environ=environ)
+    _refuse_full(memory, is_new=is_new)
+    notes = () if is_new or record else _already_there(memory)
+    return replace(site, is_new=is_new, notes=notes)
+
+
+_NO_REPOSITORY = "the adopted tree has no repository of its own: it is written and nothing is committed (`--adopt --mode dedicated` makes one)"
+
+
+def _mode(asked: str, *, adopt: bool, known: str, memory: str) -> str:
+    if adopt and asked == EMBEDDED:
+        raise UsageError("--adopt takes a tree over as it is; it cannot be embedded as well")
+    kind = ADOPTED if adopt else asked or known or DEDICATED
+    if known and kind != known and not (known == ADOPTED and asked == DEDICATED):
+        raise RefusedError(
+            "mode-differs", f"{memory} is trusted as {known} and not as {kind}; `vault-mem trust --revoke` forgets that"
+        )
+    return ADOPTED if known == ADOPTED else kind
+
+
+def _embedded(site: Site, *, environ: Mapping[str, str]) -> Site:
+    """A vault on a private reference of the repository around it."""
+    if not site.top:
+        raise RefusedError(
+            "no-repository", f"{site.target.root} is in no git repository that a memory could be embedded in"
+        )
+    if os.path.lexists(os.path.join(site.memory, ".git")):
+        raise RefusedError(
+            "mode-differs", f"{site.memory} is a repository of its own; it cannot be embedded in {site.top}"
+        )
+    _refuse_tracked(site.top, site.below, environ=environ)
+    ref = create.embedded_ref(site.relative)
+    asked = program.run(["rev-parse", "--verify", "--quiet", ref], worktree=site.top, environ=environ)
+    if asked.code and not site.trusted:
+        _refuse_full(site.memory, is_new=True)
+    mirrored = program.run(
+        ["config", "--get-regexp", r"^remote\..*\.mirror$", "true"], worktree=site.top, environ=environ
+    )
+    notes = (
+        ()
+        if mirrored.code
+        else ("a remote of this repository is a mirror: `git push` to it also pushes the memory's reference",)
+    )
+    return replace(site, mode=EMBEDDED, is_new=bool(asked.code), notes=notes)
+
+
+def _already_there(memory: str) -> tuple[str, ...]:
+    count = sum(name.endswith(".md") for _, _, names in os.walk(os.path.join(memory, "capsules")) for name in names)
+    return (
+        (f"{memory} holds {count} capsules that were not written by you here; look at them, they are trusted now",)
+        if count
+        else ()
+    )
 
 
 def _refuse_tracked(top: str, below: str, *, environ: Mapping[str, str]) -> None:
-    listed = program.run(
-        ["--literal-pathspecs", "ls-files", "-z", "--cached", "--", below], worktree=top, environ=environ
-    )
-    if listed.code:
-        raise program.refusal(listed)
-    tracked = [name for name in os.fsdecode(listed.out).split("\0") if name]
+    tracked = create.tracked(top, below, environ=environ)
     if tracked:
         raise RefusedError(
             "root-tracked",
@@ -150,18 +214,29 @@ def _refuse_tracked(top: str, below: str, *, environ: Mapping[str, str]) -> None
         )
 
 
-def _refuse_full(memory: str) -> None:
+def _refuse_full(memory: str, *, is_new: bool) -> None:
     try:
-        names = sorted(set(os.listdir(memory)) - _OURS)
+        names = set(os.listdir(memory))
     except FileNotFoundError:
         return
     except OSError as error:
         raise MemoryRootError(f"{memory}: cannot be inspected ({roots.code_of(error)})") from error
-    if names:
+    rest = sorted(names - _OURS)
+    if rest and not (not is_new and _is_vault(memory, names)):
+        what = "no repository" if is_new else "a repository, but no vault"
         raise RefusedError(
             "root-not-empty",
-            f"{memory} holds {names[0]} and is no repository; choose another --memory-root, or --adopt to take this tree over",
+            f"{memory} holds {rest[0]} and is {what}; choose another --memory-root, or --adopt to take this tree over",
         )
+
+
+def _is_vault(memory: str, names: set[str]) -> bool:
+    if "capsules" in names:
+        return True
+    try:
+        return b"merge=vault-mem" in files.read(os.path.join(memory, ".gitattributes"), limit=roots.MARKER_LIMIT)
+    except OSError:
+        return False
 
 
 def _declaration(marker: str, relative: str, *, is_declared: bool) -> tuple[bytes | None, bytes]:
@@ -194,30 +269,85 @@ def made(site: Site, *, started_by: str, environ: Mapping[str, str], now: float)
 
     *started_by* is the absolute path of our program, for the merge driver.
     """
-    done = []
+    done: list[str] = []
     if site.declaration != site.former:
         files.make_dirs(os.path.dirname(site.marker), 0o777)
         files.write_atomic(site.marker, site.declaration, mode=0o644)
         done.append(f"declared the memory root {site.relative} in {site.marker}")
+    anchored = _VAULTS[site.mode](site, environ, now, done)
+    if (
+        site.mode != EMBEDDED
+        and anchored.anchor
+        and set_driver(site.memory, site.target.root, started_by=started_by, environ=environ)
+    ):
+        done.append("set the merge driver of the vault")
+    if not site.trusted or site.begin:
+        trust.grant(site.memory, anchored, seat=site.target.root, environ=environ, now=now)
+        done.append("trusted this seat for this user")
+    return tuple(done)
+
+
+def _make_dedicated(site: Site, environ: Mapping[str, str], now: float, done: list[str]) -> trust.Identity:
     head = create.init_repository(site.memory, environ=environ, at=now)
     if site.is_new:
         done.append(f"made the vault {site.memory}")
     if site.top and create.exclude(site.top, site.below, environ=environ):
         done.append(f"kept /{site.below}/ out of the git of {site.top} (.git/info/exclude)")
-    if set_driver(site.memory, site.target.root, started_by=started_by, environ=environ):
-        done.append("set the merge driver of the vault")
-    if not site.trusted:
-        trust.grant(
-            site.memory, identity(site.memory, head, environ=environ), seat=site.target.root, environ=environ, now=now
-        )
-        done.append("trusted this seat for this user")
-    return tuple(done)
+    return identity(DEDICATED, site.memory, head, environ=environ)
 
 
-def identity(memory: str, head: str, *, environ: Mapping[str, str]) -> trust.Identity:
-    """What the vault at *memory* is, with *head* as the newest commit known to be good."""
-    listed = program.checked(["rev-list", "--max-parents=0", head], worktree=memory, environ=environ)
-    return trust.Identity(DEDICATED, "", tuple(sorted(listed.decode().split())), head)
+def _make_embedded(site: Site, environ: Mapping[str, str], now: float, done: list[str]) -> trust.Identity:
+    ref = create.embedded_ref(site.relative)
+    head = create.embed(site.top, site.below, ref=ref, environ=environ, at=now)
+    if site.is_new:
+        done.append(f"made the vault on {ref} of {site.top}; /{site.below}/ stays out of its index")
+    return identity(EMBEDDED, site.top, head, ref=ref, environ=environ)
+
+
+def _make_adopted(site: Site, environ: Mapping[str, str], now: float, done: list[str]) -> trust.Identity:
+    files.make_dirs(site.memory, 0o755)
+    if site.is_new and not site.begin:
+        if site.top and create.exclude(site.top, f"{site.below}/runtime", environ=environ):
+            done.append(f"kept /{site.below}/runtime/ out of the git of {site.top} (.git/info/exclude)")
+        if not site.trusted:
+            done.append(f"adopted the tree {site.memory} as it is, without a repository")
+        return trust.Identity(ADOPTED)
+    head = create.init_repository(site.memory, environ=environ, at=now, ship=False)
+    if site.begin or not site.trusted:
+        done.append(f"adopted the tree {site.memory} as a repository of its own")
+    return identity(ADOPTED, site.memory, head, environ=environ)
+
+
+_VAULTS = {DEDICATED: _make_dedicated, EMBEDDED: _make_embedded, ADOPTED: _make_adopted}
+
+
+def identity(mode: str, place: str, head: str, *, environ: Mapping[str, str], ref: str = "") -> trust.Identity:
+    """What the vault is whose repository has its work tree at *place*, with *head* as the newest commit known to be good."""
+    listed = program.checked(["rev-list", "--max-parents=0", head], worktree=place, environ=environ)
+    return trust.Identity(mode, ref, tuple(sorted(listed.decode().split())), head)
+
+
+def recognised(found: roots.Seat, *, environ: Mapping[str, str]) -> trust.Identity:
+    """What the vault of a seat that exists already is, as `vault-mem trust` records it. Raises GitRefusedError, RefusedError."""
+    memory = found.memory.path
+    record = trust.trusted(memory, environ=environ)
+    if os.path.lexists(os.path.join(memory, ".git")):
+        head = objects.head_of(shape.opened(memory, environ=environ), environ=environ)
+        if head is None:
+            raise GitRefusedError("unborn", f"{memory}: the vault has no commit; run `vault-mem init`")
+        mode = record.mode if record and record.mode != EMBEDDED else DEDICATED
+        return identity(mode, memory, head, environ=environ)
+    top = worktree.here(os.path.dirname(memory)).top
+    if top:
+        ref = create.embedded_ref(found.memory.relative)
+        asked = program.run(["rev-parse", "--verify", "--quiet", ref], worktree=top, environ=environ)
+        if asked.code == 0:
+            return identity(EMBEDDED, top, asked.out.decode().strip(), ref=ref, environ=environ)
+    if record and record.mode == ADOPTED:
+        return trust.Identity(ADOPTED)
+    raise RefusedError(
+        "no-vault", f"{memory} is no vault; `vault-mem init` makes one, or takes the tree over with --adopt"
+    )
 
 
 def set_driver(memory: str, seat: str, *, started_by: str, environ: Mapping[str, str]) -> bool:

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 import shlex
+import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -91,13 +92,8 @@ def program_line(started_by: str, interpreter: str) -> str:
 
 def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     """Everything `init` would do. Raises what its parts raise, and RefusedError `foreign-lifecycle`; nothing is written."""
-    if wish.mode not in ("", seat.DEDICATED) or wish.adopt:
-        asked = "--adopt" if wish.adopt else f"--mode {wish.mode}"
-        raise RefusedError(
-            "mode-not-available", f"{asked} is not available in this version; a vault of its own (dedicated) is"
-        )
     target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd)
-    site = seat.looked_at(target, memory_root=wish.memory_root, environ=environ)
+    site = seat.looked_at(target, memory_root=wish.memory_root, mode=wish.mode, adopt=wish.adopt, environ=environ)
     wanted = [
         clients.place(harness, wish.scope, project=target.project, environ=environ)
         for harness in harnesses(wish.harness)
@@ -120,10 +116,10 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     if "claude" in harnesses(wish.harness):
         folder = clients.skills_dir(wish.scope, project=target.project, environ=environ)
         written = skills.planned(folder, program=_spoken(program, environ=environ))
-    findings = [Finding("note", OK, target.root, note) for note in target.notes]
+    findings = [Finding("note", OK, target.root, note) for note in (*target.notes, *site.notes)]
     findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in written if skill.note]
     findings += [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
-    findings += _warnings(wish, target, cwd=cwd)
+    findings += _warnings(wish, target, environ=environ, cwd=cwd)
     return Plan(wish, site, target, wires, written, tuple(findings))
 
 
@@ -238,7 +234,7 @@ def _foreign_text(foreign: Foreign, wires: tuple[wiring.Wire, ...]) -> str:
     return "\n".join(lines)
 
 
-def _warnings(wish: Wish, target: seat.Target, *, cwd: str) -> Iterator[Finding]:
+def _warnings(wish: Wish, target: seat.Target, *, environ: Mapping[str, str], cwd: str) -> Iterator[Finding]:
     if wish.scope != "user" and os.path.realpath(cwd) != os.path.realpath(target.project):
         yield Finding(
             "project-settings-not-read",
@@ -256,12 +252,33 @@ def _warnings(wish: Wish, target: seat.Target, *, cwd: str) -> Iterator[Finding]
             fix="vault-mem init --scope user",
         )
     if "codex" in harnesses(wish.harness):
-        yield Finding(
-            "codex-trust",
-            WARN,
-            target.project,
-            "Codex runs a new or changed hook only after you reviewed it: start `codex` here, open /hooks and trust these entries",
-        )
+        yield from _codex(wish, target, environ=environ)
+
+
+def _codex(wish: Wish, target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What Codex wants before it runs a hook, and what in its configuration keeps it from that; the configuration is never changed."""
+    layer = "" if wish.scope == "user" else f" (Codex reads {target.project}/.codex only in a project it trusts)"
+    yield Finding(
+        "codex-trust",
+        WARN,
+        target.project,
+        f"Codex runs a new or changed hook only after you reviewed it: start `codex` here, open /hooks and trust these entries{layer}",
+    )
+    home = clients.codex_home(environ)
+    for path in dict.fromkeys(
+        os.path.join(folder, "config.toml") for folder in (home, os.path.join(target.project, ".codex"))
+    ):
+        try:
+            with open(path, "rb") as file:
+                features = tomllib.load(file).get("features")
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            yield Finding("codex-config-unreadable", WARN, path, f"{path}: {error}")
+            continue
+        off = [name for name in ("hooks", "codex_hooks") if isinstance(features, dict) and features.get(name) is False]
+        if off:
+            yield Finding("codex-hooks-off", WARN, path, f"{path} switches hooks off: features.{off[0]} = false")
 
 
 def _diff(path: str, former: bytes | None, later: bytes | None) -> Iterator[str]:
