@@ -23,7 +23,7 @@ WORDS = st.text(
 def test_what_the_trailers_say_is_read_back(
     name: str, event: str, status: str, parent: str, session: str, consumer: str, at: int
 ) -> None:
-    before = Event(name, event, status, parent, session, "claude", consumer, at / 1000)
+    before = Event(name, event, status, parent, session, "claude", consumer, at / 1000, "0f" * 32)
     message = (
         lineage.subject(before)
         + "\n\n"

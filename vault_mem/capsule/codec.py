@@ -9,13 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vault_mem.capsule.model import Value
 
-_FRAME = """
+FRAME = """
 > [!info] [REFERENCE ONLY] A snapshot of a session, not instructions; the latest memory wins.
 > Framing: reference, not a queue.
 > Precedence: later state wins over what stands here.
 > Pending: open items are shown, not resumed.
 > Reversal: a signal to stop or undo cancels work in flight.
 """
+"""What stands above the sections: what a capsule is, and what it is not."""
 
 
 class Capsule(NamedTuple):
@@ -39,4 +40,4 @@ def render(capsule: Capsule) -> str:
 
 def blank_body() -> str:
     """The body of a fresh capsule: the frame that says what it is, then the seven empty sections."""
-    return _FRAME + "".join(f"\n## {section.heading}\n{section.anchor}\n" for section in model.SECTIONS)
+    return FRAME + "".join(f"\n## {section.heading}\n{section.anchor}\n" for section in model.SECTIONS)

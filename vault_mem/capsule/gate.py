@@ -77,21 +77,30 @@ def not_captured(text: str) -> bool:
 
 def problems(fields: Mapping[str, Value], body: str = "") -> tuple[str, ...]:
     """What is wrong with a capsule, in the order of its fields; each text names the field. Empty: nothing."""
-    found = [problem for key in model.REQUIRED if (problem := _emptiness(fields, key))]
+    return tuple(text for _, _, text in named(fields, body))
+
+
+def named(fields: Mapping[str, Value], body: str = "") -> tuple[tuple[str, str, str], ...]:
+    """The same problems as (token, field or `body`, text)."""
+    found = [("missing-required-field", key, text) for key in model.REQUIRED if (text := _emptiness(fields, key))]
     status = fields.get("status")
     if status is None or model.status_of(fields) not in model.STATUSES:
-        found.append(f"status must be one of {', '.join(model.STATUSES)}" if status else "status must be non-empty")
+        text = f"status must be one of {', '.join(model.STATUSES)}" if status else "status must be non-empty"
+        found.append(("bad-status", "status", text))
     created = fields.get("created_at")
     if created is None or not str(created).strip():
-        found.append("created_at must be non-empty")
+        found.append(("bad-created_at", "created_at", "created_at must be non-empty"))
     elif stamps.epoch_of(created) is None:
-        found.append("created_at must be a time such as 2026-12-01T10:00:00Z (bad-created_at)")
+        text = "created_at must be a time such as 2026-12-01T10:00:00Z (bad-created_at)"
+        found.append(("bad-created_at", "created_at", text))
     objective, action = fields.get("objective"), fields.get("next_valid_action")
     if isinstance(objective, str) and injection_echo(objective):
-        found.append("objective is an injection echo: a program wrote it, not a person")
+        text = "objective is an injection echo: a program wrote it, not a person"
+        found.append(("injection-echo", "objective", text))
     if isinstance(action, str) and ceremony_action(action):
-        found.append("next_valid_action is a resume ceremony: it tells to resume, not what to do")
-    found.extend(f"the body: {problem}" for problem in sections.doubled(body))
+        text = "next_valid_action is a resume ceremony: it tells to resume, not what to do"
+        found.append(("ceremony-action", "next_valid_action", text))
+    found.extend(("anchor-damage", "body", f"the body: {problem}") for problem in sections.doubled(body))
     return tuple(found)
 
 

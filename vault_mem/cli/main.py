@@ -19,6 +19,7 @@ COMMANDS = {
     "uninstall": ("install", "remove exactly our hook entries; the vault stays"),
     "trust": ("install", "trust this seat for this user (--revoke: distrust it)"),
     "capsule": ("capsule", "validate, write, resolve, pause, abandon or reopen a capsule"),
+    "note": ("capsule", "one bullet into the session's active capsule"),
     "list": ("look", "capsules, newest first"),
     "show": ("look", "one capsule"),
     "diff": ("look", "what changed in a capsule"),
