@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 import time
@@ -38,6 +37,10 @@ class Client:
         self.id = name or str(uuid.uuid4())
         self.transcript = Path(environ["HOME"]) / ".claude/projects/p" / f"{self.id}.jsonl"
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
+
+    @staticmethod
+    def token(err: bytes) -> str:
+        return token(err)
 
     def sibling(self) -> Client:
         return Client(self.project, self.environ)
@@ -152,8 +155,3 @@ def history(git: Git) -> Callable[[Client], str]:
         return git(client.vault, "log", "-p", "--format=%H %s", "HEAD")
 
     return read
-
-
-def length(name: str, default: int) -> int:
-    """A length of a run that the environment may set."""
-    return int(os.environ.get(name, default))
