@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED, PLAN = "REFUSED", "INTERRUPTED", "PLAN"
 TEXT = 4000  # characters of a text that are kept before it is cut for its place
 TARGET = 110  # characters of a command or path in a bullet that says more
+WORDS = 32  # words of a command that tell it from another one
 STATE = 120  # characters of what became of a bullet
 KEPT = {
     "todos": 60,
@@ -402,16 +403,16 @@ class Folding:
         return outcome.message(self.redact(text) if self.redact is not None else text)
 
     def _slip(self, family: str, words: tuple[str, ...], use: Use, output: str) -> None:
-        target = (
-            shell.brief(use.target) if use.action == turns.SHELL else texts.fold(use.target or " ".join(use.items[:1]))
-        )
+        named = use.items[:1] if use.action != turns.TODOS else ()
+        target = shell.brief(use.target) if use.action == turns.SHELL else texts.fold(use.target or " ".join(named))
         if use.action in (turns.MODIFY, turns.READ):
             target = ", ".join(self._paths(use)[:3]) or target
         said = self._message(output)
         text = texts.cut(f"{use.name} {texts.cut(target, TARGET)}".rstrip() + f": {said}")
         self.slips = [slip for slip in self.slips if slip.text != text]
         label = target if use.action in (turns.SHELL, turns.MODIFY, turns.READ) else f"{use.name} {target}".rstrip()
-        self.slips.append(Slip(family, words, text, label or use.name, self.clock))
+        words = tuple(word[: texts.LIMIT] for word in words[:WORDS])
+        self.slips.append(Slip(family, words, text, (label or use.name)[: 2 * TARGET], self.clock))
         self.tell("errors", text, self.clock, outcome="unresolved")
 
     def _failure(self, use: Use, output: str, *, ran: bool) -> None:
@@ -429,6 +430,7 @@ class Folding:
 
     def _resolve(self, family: str, words: tuple[str, ...], how: str) -> None:
         left = []
+        words = tuple(word[: texts.LIMIT] for word in words[:WORDS])
         for slip in self.slips:
             if slip.family == family and slip.words == words:
                 self.tell("errors", slip.text, slip.at, outcome=f"resolved: {texts.cut(texts.fold(how), STATE)}")
