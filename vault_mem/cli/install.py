@@ -49,6 +49,7 @@ def run(
         getattr(options, "mode", ""),
         adopt=getattr(options, "adopt", False),
         replace_hooks=getattr(options, "replace_hooks", False),
+        no_hooks=getattr(options, "no_hooks", False),
     )
     removing = command == "uninstall"
     plan = (setup.planned_removal if removing else setup.planned)(wish, environ=environ, cwd=cwd)
@@ -113,6 +114,10 @@ def _parser(command: str) -> Parser:
         )
         parser.add_argument(
             "--replace-hooks", action="store_true", help="take out the hooks of another lifecycle (aigent-OS, Harnery)"
+        )
+    if command != "uninstall":
+        parser.add_argument(
+            "--no-hooks", action="store_true", help="the seat alone: the plugin, or another scope, has the hooks"
         )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, as a diff, and change nothing")
     parser.add_argument("--json", action="store_true", help="one document")

@@ -44,6 +44,7 @@ class Wish:
     mode: str = ""
     adopt: bool = False
     replace_hooks: bool = False
+    no_hooks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,12 @@ def program_line(started_by: str, interpreter: str) -> str:
     return f"{shlex.quote(interpreter)} -m {hooksfile.MODULE}"
 
 
+def plugin_hooks() -> str:
+    """The hooks file of the plugin: what `init` wires, started through the plugin's own launcher."""
+    frame = '{\n  "description": "Saves each turn to the vault and hands the capsule over after /clear"\n}\n'
+    return hooksfile.install(frame, program='"${CLAUDE_PLUGIN_ROOT}/bin/vault-mem"').text
+
+
 def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     """Everything `init` would do. Raises what its parts raise, and RefusedError `foreign-lifecycle`; nothing is written."""
     target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd)
@@ -97,6 +104,7 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     wanted = [
         clients.place(harness, wish.scope, project=target.project, environ=environ)
         for harness in harnesses(wish.harness)
+        if not wish.no_hooks
     ]
     foreign = _foreign(wanted, target.project, environ=environ)
     program = wish.started_by
@@ -113,13 +121,14 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     if foreign and not wish.replace_hooks:
         raise RefusedError("foreign-lifecycle", _foreign_text(foreign, wires))
     written: tuple[skills.Skill, ...] = ()
-    if "claude" in harnesses(wish.harness):
+    if "claude" in harnesses(wish.harness) and not wish.no_hooks:
         folder = clients.skills_dir(wish.scope, project=target.project, environ=environ)
         written = skills.planned(folder, program=_spoken(program, environ=environ))
     findings = [Finding("note", OK, target.root, note) for note in (*target.notes, *site.notes)]
     findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in written if skill.note]
     findings += [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
-    findings += _warnings(wish, target, environ=environ, cwd=cwd)
+    if not wish.no_hooks:
+        findings += _warnings(wish, target, environ=environ, cwd=cwd)
     return Plan(wish, site, target, wires, written, tuple(findings))
 
 
@@ -251,8 +260,31 @@ def _warnings(wish: Wish, target: seat.Target, *, environ: Mapping[str, str], cw
             "a client that is started in a sub-directory does not read these hooks",
             fix="vault-mem init --scope user",
         )
+    if "claude" in harnesses(wish.harness):
+        yield from _plugin(target, environ=environ)
     if "codex" in harnesses(wish.harness):
         yield from _codex(wish, target, environ=environ)
+
+
+def _plugin(target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether our plugin is on as well: its hooks and those of the settings file would both run."""
+    for place in clients.places(project=target.project, environ=environ):
+        try:
+            root = hooksfile.parsed(
+                hooksfile.decoded(wiring.read(place)[1] or b"", where=place.path)[1], where=place.path
+            )
+        except hooksfile.SettingsError:
+            continue
+        enabled = root.get("enabledPlugins") if root else None
+        for key, value in zip(enabled.keys, enabled.items, strict=True) if enabled and enabled.keys else ():
+            if str(key.value).startswith(f"{hooksfile.PROGRAM}@") and value.value is True:
+                yield Finding(
+                    "plugin-as-well",
+                    WARN,
+                    place.path,
+                    f"the plugin {key.value} is on in {place.path}: its hooks and these both run",
+                    fix="vault-mem uninstall, then vault-mem init --no-hooks",
+                )
 
 
 def _codex(wish: Wish, target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
