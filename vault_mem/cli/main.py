@@ -24,6 +24,8 @@ COMMANDS = {
     "show": ("look", "one capsule"),
     "diff": ("look", "what changed in a capsule"),
     "log": ("look", "lineage from git: parents, consumers, autosaves folded"),
+    "retire": ("upkeep", "take capsules beyond the limit out of the tree; they stay in history"),
+    "gc": ("upkeep", "pack the vault; the hooks start it themselves, detached, when it is due"),
     "explain": ("look", "what a clear would hand out now, and why not the others"),
     "root": ("root", "where the memory root is"),
     "extension": ("extension", "one line of the declared lifecycle extension"),

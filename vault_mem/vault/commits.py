@@ -10,7 +10,7 @@ from vault_mem.repo import objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from vault_mem.capsule.lineage import Event
     from vault_mem.repo.commit import Committed
@@ -60,6 +60,30 @@ def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_emp
             from vault_mem.vault import adopted
 
             adopted.point(store, path, data, event)
+    return done
+
+
+def retire(store: Store, gone: Mapping[str, str], *, at: float) -> Committed:
+    """Take capsules (their ids by path) out of the tree in one commit. The caller holds the lock and removes the files afterwards.
+
+    Raises GitRefusedError; nothing is owed then.
+    """
+    names = tuple(("Capsule-Id", " ".join(name.split())) for name in gone.values())
+    event = lineage.Event(id=names[-1][1], event=lineage.RETIRE, at=at)
+    # The trailers of one event, with a name for every capsule.
+    trailers = names[:-1] + lineage.trailers(event, version=version.__version__)
+    request = engine.Request(
+        changes=tuple(engine.Change(path, None) for path in gone),
+        subject=lineage.subject(event) if len(gone) == 1 else f"capsule: retire {len(gone)} capsules",
+        trailers=trailers,
+        at=at,
+    )
+    done = engine.commit(
+        store.worktree, request, environ=store.environ, state=store.runtime, durable=store.durable, ref=store.ref
+    )
+    if done.oid != done.parent:
+        trust.advance(store.record, done.parent, done.oid, durable=False)
+        index.note(store.runtime, parent=done.parent, commit=done.oid, event=event)
     return done
 
 
