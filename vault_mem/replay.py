@@ -43,6 +43,8 @@ HOOKS, SESSION = "hooks.jsonl", "session.json"
 RECORDED = "/home/user/project"
 SMALL = 64 << 20
 TIMEOUT = 60.0
+WORK = (turns.SAID, turns.USE, turns.RESULT, turns.INTERRUPT)
+"""What a turn must hold before the next request ends it."""
 
 
 class NotARecordingError(VaultMemError):
@@ -230,7 +232,7 @@ def _transcript(path: str, *, session: str) -> Recording:
                 said, worked = "", False
             if turn.kind == turns.SAID:
                 said = turn.text
-            worked = worked or turn.kind != turns.PROMPT
+            worked = worked or turn.kind in WORK
             at = max(at, turn.at or 0.0)
         count += 1
     stop(count)
