@@ -133,6 +133,10 @@ def _run(chosen: Options, event: HookEvent, environ: Mapping[str, str], *, now: 
     receipts.log(
         store.runtime, now=now, door=chosen.event, outcome=outcome.token, session=event.session_id[:128], detail=detail
     )
+    if chosen.event == "session-end":
+        from vault_mem.vault import upkeep
+
+        upkeep.ask(store, now=now)
     return outcome
 
 

@@ -168,6 +168,11 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
     )
     if answer.token in ("not-delivered", "consume-pending", "consume-unrecordable", "lock-busy"):
         streams.complain(answer.token, answer.detail or answer.token)
+    if source == "startup":
+        # The one start that nobody waits for; a client that dies never ends its session.
+        from vault_mem.vault import upkeep
+
+        upkeep.ask(store, now=now)
 
 
 def _conducted(environ: Mapping[str, str]) -> str:

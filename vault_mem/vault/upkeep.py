@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from vault_mem import files, jsontext
 from vault_mem.record import NamedTuple
@@ -85,6 +86,20 @@ def due(store: Store, *, now: float) -> bool:
         if count >= max(known.limit, known.capsules) + SLACK:
             return True
     return loose(store) >= LOOSE
+
+
+def ask(store: Store, *, now: float) -> bool:
+    """Start the upkeep that is due; whether there was any. It is started, not waited for, and never a reason for a hook to fail."""
+    try:
+        if not due(store, now=now):
+            return False
+        # Noted before it runs, so that the next hook does not start a second one while this one is slow or cannot be started.
+        store_note(store.runtime, note(store.runtime)._replace(at=now))
+        # -P: a folder of that name where the client runs is not our program.
+        start(store, (sys.executable, "-P", "-m", "vault_mem"))
+    except OSError:
+        return False
+    return True
 
 
 def start(store: Store, command: Sequence[str]) -> None:
