@@ -54,6 +54,11 @@ class Delta:
             self.restarted = True
             self._start = 0
 
+    @property
+    def found(self) -> bool:
+        """Whether there is a regular file to read; known before the loop."""
+        return self._file >= 0
+
     def close(self) -> None:
         """Lets go of the file; a finished loop has done so."""
         if self._file >= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from vault_mem import clientprocess, files, lock, processes, receipts, redact, stamps, transcript, worktree
@@ -95,6 +96,8 @@ def save(event: HookEvent, store: Store, *, now: float, wait: float) -> Outcome:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return "symlink"
     return error.token if isinstance(error, LockBusyError | LockUnusableError) else f"error:{type(error).__name__}"
 
 
@@ -306,9 +309,10 @@ def _journaled(store: Store, cursor: Cursor, bullets: tuple[Bullet, ...]) -> tup
 def _opened_transcript(path: str, position: transcript.Position) -> transcript.Delta | None:
     """The transcript from *position*; None when there is none to read, the payload's own text is saved all the same."""
     try:
-        return transcript.Delta(path, position) if path else None
+        delta = transcript.Delta(path, position) if path else None
     except (OSError, ValueError):
         return None
+    return delta if delta is not None and delta.found else None
 
 
 def project_of(event: HookEvent, store: Store) -> str:

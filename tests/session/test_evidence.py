@@ -54,9 +54,10 @@ class Story:
         return evidence.fold(EMPTY, self.turns, project=PROJECT, **more)
 
     def section(self, name: str) -> list[tuple[str, ...]]:
-        """Tag, text and state of the bullets of a section."""
+        """Tag, text and state of the bullets of a section; what is open has none here."""
+        plain = ("", "unresolved") if name in ("gates", "rows") else ("",)
         return [
-            tuple(part for part in (bullet.tag, bullet.text, bullet.state) if part)
+            tuple(part for part in (bullet.tag, bullet.text, bullet.state) if part not in plain)
             for bullet in self.fold()[1]
             if bullet.section == name
         ]
@@ -365,6 +366,17 @@ def test_claimed_rows_stand_until_they_are_released() -> None:
 
     assert story.section("rows") == [("CLAIM", "R-2")]
     assert story.contract()[2] == "Re-verify claimed row(s) R-2 before acting on them"
+
+
+def test_what_opens_again_is_told_as_open_so_that_its_bullet_no_longer_says_closed() -> None:
+    story = Story().run("pytest", GREEN).edit()
+    state, opened = story.fold()
+    state, closed = evidence.fold(state, Story().run("pytest", GREEN).turns, project=PROJECT)
+
+    _, again = evidence.fold(state, Story().edit().turns, project=PROJECT)
+
+    states = [[bullet.state for bullet in bullets if bullet.section == "gates"] for bullets in (opened, closed, again)]
+    assert states == [["unresolved"], ["closed: 4 passed in 0.1s"], ["unresolved"]]
 
 
 # tests

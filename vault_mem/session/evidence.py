@@ -1,7 +1,8 @@
 """What a session has shown so far, in a form that is stored between hooks: what is open, what was asked, what failed.
 
 `fold` is pure and does not care where the transcript was cut: folding the pieces one after the other ends in the same evidence
-and yields the same bullets as folding the whole (gates and rows that open and close within one piece are not told).
+and yields the same bullets as folding the whole. What one piece shows to be over is not told: gates and rows that open and close within
+it, reads of files that it modifies.
 """
 
 from __future__ import annotations

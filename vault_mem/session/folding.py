@@ -99,7 +99,8 @@ class Folding:
         now_open = state.open_items(after)
         for (section, tag, text), at in now_open.items():
             if (section, tag, text) not in self.was_open:
-                self.tell(section, text, at, tag)
+                # With a state: the bullet may stand there closed, from an earlier time.
+                self.tell(section, text, at, tag, "unresolved")
         for (section, tag, text), at in self.was_open.items():
             if (section, tag, text) not in now_open:
                 self.tell(section, text, at, tag, f"closed: {self._reason(section, tag, text)}")
