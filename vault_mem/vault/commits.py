@@ -103,6 +103,9 @@ def pending(store: Store) -> dict[str, Event]:
 
 
 def _store_pending(store: Store, rows: dict[str, Event]) -> None:
+    if not rows:
+        files.remove(f"{store.runtime}/{PENDING}")
+        return
     text = jsontext.dumps({path: event._asdict() for path, event in rows.items()})
     files.make_dirs(store.runtime)
     files.write_atomic(f"{store.runtime}/{PENDING}", text.encode("utf-8"), mode=0o600, durable=store.durable)
@@ -144,5 +147,13 @@ def book(store: Store) -> index.Book:
     return index.current(
         store.runtime,
         head=head,
-        commits=lambda old, new: objects.commits_between(store.worktree, old, new, environ=store.environ),
+        commits=lambda old, new: _between(store, old, new),
     )
+
+
+def _between(store: Store, old: str, new: str) -> Iterable[tuple[str, str]] | None:
+    """The commits after *old*; None when it is no ancestor (rewritten, rolled back), and the book is made anew."""
+    try:
+        return objects.commits_between(store.worktree, old, new, environ=store.environ)
+    except objects.NotAnAncestorError:
+        return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 8192
 """Enough for the header of nearly every capsule; the rest of a file is read only when it is needed."""
-LONGEST_HEADER = (64 << 10) + 512
+LONGEST_HEADER = (64 << 10) + 2048
 DOCUMENT_LIMIT = 4 << 20
 DEPTH = 3
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
@@ -158,7 +158,8 @@ def read_document(path: str) -> str:
 def write(path: str, document: str, *, expected: str | None, durable: bool) -> None:
     """Replace a capsule as a whole, given the text it was made from (None: there was no file). The caller holds the vault lock.
 
-    Raises ExternallyChangedError when somebody without the lock (an editor) changed it meanwhile.
+    Raises ExternallyChangedError when somebody without the lock (an editor) changed it meanwhile, and OSError (ELOOP) where a link stands in
+    place of a folder: it would lead the capsule out of the vault.
     """
     try:
         current: bytes | None = files.read(path, limit=DOCUMENT_LIMIT)
@@ -168,5 +169,20 @@ def write(path: str, document: str, *, expected: str | None, durable: bool) -> N
         raise ExternallyChangedError(
             f"{os.path.basename(path)} was changed by somebody else; the next save starts from there"
         )
+    _refuse_links(os.path.dirname(path))
     files.make_dirs(os.path.dirname(path), mode=0o755)
     files.write_atomic(path, document.encode("utf-8"), mode=0o644, durable=durable)
+
+
+def _refuse_links(folder: str) -> None:
+    """OSError for a folder from *folder* up to `capsules` that is a link."""
+    while True:
+        try:
+            if stat.S_ISLNK(os.lstat(folder).st_mode):
+                raise OSError(errno.ELOOP, "a link stands in place of a folder", folder)
+        except FileNotFoundError:
+            pass
+        above, name = os.path.split(folder)
+        if name == "capsules" or above == folder:
+            return
+        folder = above
