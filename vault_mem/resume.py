@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import clientprocess, files, lock, processes, receipts
+from vault_mem import clientprocess, files, injections, lock, processes, receipts
 from vault_mem.capsule import header, lifecycle, lineage, model, procedure, sections, selector
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import GitRefusedError, LockBusyError, VaultMemError
@@ -164,9 +164,11 @@ def _hand_over(
         )
     capsule = selector.text_of(chosen.fields, "id")
     again = selection.tier == selector.AGAIN
+    text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
+    told = injections.hash_of(text)
     if not again:
         try:
-            receipts.store_intent(store.runtime, receipts.Intent(capsule, session, clock()))
+            receipts.store_intent(store.runtime, receipts.Intent(capsule, session, clock(), told=told))
         except OSError as error:
             answer = orient(request, store, now=now)
             return _said(
@@ -174,7 +176,6 @@ def _hand_over(
                 f"consume-unrecordable: nothing was handed over.\n{answer.text}",
                 say,
             )
-    text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
     try:
         say(text)
     except OSError as error:
@@ -185,7 +186,7 @@ def _hand_over(
         return Answer("already-delivered", selection, capsule, text)
     _remember(store, session, capsule, now=now)
     try:
-        consume(store, chosen, session, now=clock())
+        consume(store, chosen, session, now=clock(), told=told)
     except (GitRefusedError, OSError) as error:
         return Answer("consume-pending", selection, capsule, text, str(error))
     receipts.drop_intent(store.runtime, session)
@@ -208,8 +209,11 @@ def _remember(store: Store, session: str, capsule: str, *, now: float) -> None:
         pass  # history says the same, slower
 
 
-def consume(store: Store, chosen: Chosen, session: str, *, now: float) -> None:
-    """Write `status: resumed` and the consume commit. Raises GitRefusedError, OSError; the intent then stays for the next hook."""
+def consume(store: Store, chosen: Chosen, session: str, *, now: float, told: str) -> None:
+    """Write `status: resumed` and the consume commit; *told* is the hash of the text that was handed out.
+
+    Raises GitRefusedError, OSError; the intent then stays for the next hook.
+    """
     status = model.status_of(chosen.fields) or ""
     after = lifecycle.step(status, lifecycle.CONSUME)
     document = chosen.document
@@ -225,6 +229,7 @@ def consume(store: Store, chosen: Chosen, session: str, *, now: float) -> None:
         harness=selector.text_of(chosen.fields, "harness"),
         consumer=session,
         at=now,
+        told=told,
     )
     commits.keep(store, chosen.candidate.path, document.encode("utf-8"), event, allow_empty=True)
 
@@ -240,7 +245,7 @@ def complete(store: Store) -> tuple[str, ...]:
             if delivery is None or delivery.consumer != intent.session:
                 chosen = choice.by_id(store, tree.entries(store.memory)[0], intent.capsule)
                 if chosen is not None:
-                    consume(store, chosen, intent.session, now=intent.at)
+                    consume(store, chosen, intent.session, now=intent.at, told=intent.told)
             receipts.drop_intent(store.runtime, intent.session)
         except (GitRefusedError, OSError, VaultMemError) as error:
             faults.append(
@@ -261,6 +266,7 @@ def _text(
     faults: tuple[str, ...],
 ) -> str:
     fields: Mapping[str, Value] = chosen.fields if chosen else {}
+    extension = _declared(store.seat.root, selector.text_of(fields, "id"))
     started = selector.text_of(fields, "started_at") or selector.text_of(fields, "created_at")
     return procedure.render(
         procedure.View(
@@ -277,5 +283,19 @@ def _text(
             path=f"{store.seat.memory.relative}/{chosen.candidate.path}" if chosen else "",
             delivered=delivered,
             faults=faults,
+            extension=extension,
         )
     )
+
+
+def _declared(root: str, capsule: str) -> procedure.Extension:
+    """The lines this install declares for the procedure; most declare none and load nothing for it."""
+    if not os.path.lexists(f"{root}/.aigent/lifecycle-extension.json"):
+        return procedure.Extension()
+    from vault_mem import extensionfile
+    from vault_mem.capsule import extension
+
+    declaration = extensionfile.load(root)
+    ack, held = extension.rendered("resume_ack", declaration.resume_ack, capsule=capsule)
+    warnings = tuple(line for line in (declaration.warning, held) if line)
+    return procedure.Extension(declaration.preload, declaration.reground, ack, warnings)

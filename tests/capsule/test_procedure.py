@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vault_mem import stamps
 from vault_mem.capsule import model, procedure, selector
@@ -252,3 +254,86 @@ def test_orientation_is_the_same_text_every_time_and_small(wide: str) -> None:
     assert 'written at: "2026-12-01T10:00:00Z"' in once
     assert " old" not in once
     assert "more: vault-mem list" in once
+
+
+def test_declared_lines_stand_in_their_steps_and_the_rest_is_unchanged() -> None:
+    declared = procedure.Extension(("read the orders",), ("drain the inbox", "read the ledger"), "say resumed c-1")
+
+    text = procedure.render(view(extension=declared))
+
+    lines = text.splitlines()
+    start = lines.index("STEPS (tight + terminal):")
+    assert lines[start + 1] == "0.1 PRE-LOAD (declared by this install, runs BEFORE step 1): read the orders"
+    assert lines[start + 2].startswith("1. LOAD")
+    assert lines[start + 3].startswith("2. RE-GROUND:")
+    assert [line.split(": ")[-1] for line in lines[start + 4 : start + 6]] == ["drain the inbox", "read the ledger"]
+    assert lines[start + 6].startswith("3. ACT")
+    assert lines[start + 8] == "5. EXTENSION ACK (declared by this install, runs AFTER step 4): say resumed c-1"
+    without = [line for line in lines if "declared by this install" not in line]
+    assert without == procedure.render(view()).splitlines()
+
+
+def test_a_refused_declaration_adds_its_one_line_and_nothing_else() -> None:
+    warning = 'LIFECYCLE-EXTENSION: declaration ignored: "x": "root must be an object"'
+
+    text = procedure.render(view(extension=procedure.Extension(warnings=(warning,))))
+
+    assert [line for line in text.splitlines() if line != warning] == procedure.render(view()).splitlines()
+
+
+def test_declared_lines_that_do_not_fit_are_held_whole_and_the_acknowledgement_comes_first() -> None:
+    declared = procedure.Extension(("p" * 500,) * 24, ("r" * 400,), "a" * 500)
+
+    text = procedure.render(view(extension=declared))
+
+    assert len(text.encode()) <= procedure.LIMIT
+    assert "a" * 500 in text
+    assert "r" * 400 in text
+    assert "ppp" not in text
+    assert "LIFECYCLE-EXTENSION: resume_preload not rendered: 14184 bytes do not fit" in text
+
+
+@given(
+    st.lists(st.text(alphabet="x✓𝄞", min_size=1, max_size=500), max_size=24),
+    st.lists(st.text(alphabet="y", min_size=1, max_size=500), max_size=24),
+    st.text(alphabet="𝄞\x00", max_size=3000),
+    st.integers(0, 40),
+)
+def test_whatever_is_declared_and_stored_the_procedure_stays_within_its_limit(
+    preload: list[str], reground: list[str], value: str, groups: int
+) -> None:
+    rejected = tuple(Rejection("n" * 200, f"reason-{number}", "d" * 200) for number in range(groups))
+    fields = FIELDS | {"objective": value or "x", "waiting_on": value, "next_valid_action": value, "branch": value}
+    selection = Selection(view().selection.chosen, selector.ACTIVE, rejected)
+
+    text = procedure.render(
+        view(
+            fields=fields,
+            selection=selection,
+            extension=procedure.Extension(tuple(preload), tuple(reground), "a" * 500),
+        )
+    )
+
+    assert len(text.encode()) <= procedure.LIMIT
+    assert "FENCES (never cross):" in text
+    assert "4. ACK" in text
+    assert "=== end of data f00d ===" in text
+
+
+def test_bullets_that_are_newer_than_a_curated_contract_are_counted() -> None:
+    bullets = {
+        "done": (
+            Bullet("done", NOW - 3000, "later"),
+            Bullet("done", NOW - 7200, "before"),
+            Bullet("done", 0.0, "undated"),
+        )
+    }
+    curated = FIELDS | {"created_at": stamps.utc(NOW - 3600), "trigger": "context-capsule", "tags": ("capsule",)}
+
+    text = procedure.render(view(fields=curated, sections=bullets))
+    autosave = procedure.render(
+        view(fields=curated | {"trigger": "stop-delta", "tags": ("capsule", "autosave")}, sections=bullets)
+    )
+
+    assert "1 bullet was added after this contract was written" in text
+    assert "added after" not in autosave

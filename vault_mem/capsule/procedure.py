@@ -18,6 +18,10 @@ LIMIT = 9500
 """UTF-8 bytes. Clients cut above 10,000 (UTF-16 units or bytes), and no text has more UTF-16 units than UTF-8 bytes."""
 ORIENTATION_LIMIT = 3000
 STALE_AFTER = 7 * stamps.DAY
+DECLARED = 90
+"""Bytes of the words before a declared line, at most."""
+RESERVE = 700
+"""Bytes kept free of declared lines: for the line that says what was left out, and blank lines between blocks."""
 GROUPS = 12
 PER_SECTION = 6
 
@@ -77,6 +81,10 @@ class Extension(NamedTuple):
     ack: str = ""
     warnings: tuple[str, ...] = ()
 
+    def without_lines(self) -> Extension:
+        """The warnings alone."""
+        return Extension(warnings=self.warnings)
+
 
 class View(NamedTuple):
     """Everything the procedure is made of.
@@ -102,21 +110,17 @@ class View(NamedTuple):
 
 def render(view: View) -> str:
     """The procedure, at most LIMIT bytes; a visible line says what was left out."""
-    rules = _rules(view)
     data = _data(view)
     excerpts = _excerpts(view.sections)
     ledger_head, groups, ledger_tail = ledger(view.selection.rejected)
-    fixed = [*rules, *(["\n".join(data)] if data else [])]
     end = f"=== end of data {view.token} ===" if data else ""
+    ledger_size = _size("\n".join([ledger_head, *ledger_tail]))
+    bare = _rules(view._replace(extension=view.extension.without_lines()))
+    spare = LIMIT - _size("\n\n".join([*bare, "\n".join(data), end])) - ledger_size - RESERVE
+    rules = _rules(view._replace(extension=_held(view.extension, spare)))
+    fixed = [*rules, *(["\n".join(data)] if data else [])]
     omission = f"[LEFT OUT to stay within {LIMIT} bytes: {{what}}. The whole capsule: {plain(view.path, limit=200)}]"
-    room = (
-        LIMIT
-        - _size("\n\n".join(fixed))
-        - _size(end)
-        - _size(omission)
-        - _size("\n".join([ledger_head, *ledger_tail]))
-        - 120
-    )
+    room = LIMIT - _size("\n\n".join(fixed)) - _size(end) - _size(omission) - ledger_size - 120
     kept_excerpts, room = _fitting(excerpts, room)
     kept_groups, room = _fitting(groups, room)
     left_out = []
@@ -194,6 +198,24 @@ def _rules(view: View) -> list[str]:
     return blocks
 
 
+def _held(extension: Extension, room: int) -> Extension:
+    """The declared fields that fit into *room* bytes, the acknowledgement first; one that does not is held as a whole and named."""
+    warnings = list(extension.warnings)
+    kept: dict[str, tuple[str, ...]] = {}
+    for field, lines in (
+        ("resume_ack", (extension.ack,) if extension.ack else ()),
+        ("resume_preload", extension.preload),
+        ("resume_reground", extension.reground),
+    ):
+        size = sum(_size(line) + DECLARED for line in lines)
+        kept[field] = lines if size <= room else ()
+        if size > room:
+            warnings.append(f"LIFECYCLE-EXTENSION: {field} not rendered: {size} bytes do not fit")
+            size = _size(warnings[-1])
+        room -= size
+    return Extension(kept["resume_preload"], kept["resume_reground"], "".join(kept["resume_ack"]), tuple(warnings))
+
+
 def _loud(view: View) -> str:
     status = inert(model.status_of(view.fields) or "(absent)", limit=40)
     if view.selection.tier == selector.REDELIVERY:
@@ -261,10 +283,21 @@ def _data(view: View) -> list[str]:
     lines.extend(STALE_NOTE if created is not None and view.now - created >= STALE_AFTER else (FRESH_NOTE,))
     if model.is_autosave(fields):
         lines.extend(("", *AUTOSAVE_NOTE))
+    added = _added_after(view.sections, created) if created is not None and not model.is_autosave(fields) else 0
+    if added:
+        lines.append(
+            f"  {added} bullet{'s were' if added > 1 else ' was'} added after this contract was written; they are newer than it."
+        )
     if view.notes:
         lines.extend(("", *view.notes))
     lines.append("")
     return lines
+
+
+def _added_after(sections: Mapping[str, tuple[Bullet, ...]], written: float) -> int:
+    """Bullets of a later minute than the contract: what a session went on to do below a header that stays its author's."""
+    minute = written - written % 60
+    return sum(bullet.at > minute for bullets in sections.values() for bullet in bullets)
 
 
 def _excerpts(sections: Mapping[str, tuple[Bullet, ...]]) -> list[str]:
