@@ -660,3 +660,59 @@ def test_a_wrong_word_is_usage_and_changes_nothing(arguments: tuple[str, ...], p
 @pytest.mark.parametrize("command", ("init", "install", "uninstall", "trust", "root"))
 def test_help_has_an_example(command: str, vault_mem: Run) -> None:
     assert b"example: vault-mem" in vault_mem(command, "--help", check=True).stdout
+
+
+def test_a_refusal_is_a_document_too(project: Path, vault_mem: Run) -> None:
+    (project / ".claude").mkdir()
+    (project / SETTINGS).write_text("[]")
+
+    done = vault_mem("init", "--json", cwd=project)
+
+    assert done.returncode == 1
+    document = _json(done)
+    assert (document["ok"], document["findings"][0]["token"]) == (False, "bad-settings")
+
+
+def test_hooks_in_a_second_scope_are_named(seat: Path, vault_mem: Run) -> None:
+    done = vault_mem("init", "--scope", "user", cwd=seat, check=True)
+
+    assert b"wired-twice" in done.stdout
+    assert b"--scope project" in done.stdout
+
+
+def test_uninstall_needs_no_sound_seat(seat: Path, vault_mem: Run) -> None:
+    (seat / ".aigent/state.json").write_text("{")
+
+    vault_mem("uninstall", cwd=seat, check=True)
+
+    assert not (seat / ".claude").exists()
+
+
+def test_uninstall_can_be_narrowed(project: Path, vault_mem: Run, home: Path) -> None:
+    vault_mem("init", "--harness", "all", "--scope", "user", cwd=project, check=True)
+
+    vault_mem("uninstall", "--harness", "codex", cwd=project, check=True)
+
+    assert not (home / ".codex").exists()
+    assert len(_own(home / SETTINGS)) == len(hooksfile.HOOKS)
+
+
+def test_the_merge_driver_is_set_once_and_never_to_a_program_inside_the_seat(
+    project: Path, vault_mem: Run, git: Git, environ: dict[str, str]
+) -> None:
+    inside = project / ".venv/bin/vault-mem"
+    package = {**environ, "PYTHONPATH": str(Path(hooksfile.__file__).parent.parent)}
+    line = f"import sys; sys.argv[0] = {str(inside)!r}; from vault_mem.entry import script; script()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", line, "init"], cwd=project, env=package, capture_output=True, check=True
+    )
+    config = (project / "vault/memory/.git/config").read_text()
+    vault_mem("init", cwd=project, check=True)
+
+    assert b"merge-driver-not-set" in done.stdout
+    assert "merge-driver" not in config
+    if Path(sys.executable).with_name("vault-mem").is_file():
+        driver = git(project / "vault/memory", "config", "merge.vault-mem.driver")
+        assert driver.endswith("vault-mem merge-driver %O %A %B %P")
+        assert vault_mem("list", cwd=project).stderr.count(b"unsafe-git-config") == 0

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from vault_mem import jsontext, roots, trust
 from vault_mem.cli.arguments import Parser
-from vault_mem.errors import NoSeatError, UnsafeGitConfigError
+from vault_mem.errors import NoSeatError, UnsafeGitConfigError, VaultMemError
 from vault_mem.install import seat as seats
 from vault_mem.install import setup
-from vault_mem.report import WARN, Finding
+from vault_mem.report import FAIL, WARN, Finding
 
 if TYPE_CHECKING:
     import argparse
@@ -37,9 +36,30 @@ def run(
     options = _parser(command).read(arguments, out=out)
     if options is None:
         return 0
-    if command == "trust":
-        return _trust(options, environ=environ, cwd=cwd, now=now, out=out)
-    line = setup.program_line(program, sys.executable)
+    try:
+        if command == "trust":
+            return _trust(options, environ=environ, cwd=cwd, now=now, out=out)
+        return _set_up(
+            command, options, setup.program_line(program, sys.executable), environ=environ, cwd=cwd, now=now, out=out
+        )
+    except VaultMemError as error:
+        if options.json:
+            refused = Finding(error.token, FAIL, "", str(error))
+            document = {"schema": 1, "command": command, "ok": False, "findings": [found(refused)]}
+            out.write(jsontext.dumps(document) + "\n")
+        raise
+
+
+def _set_up(
+    command: str,
+    options: argparse.Namespace,
+    line: str,
+    *,
+    environ: Mapping[str, str],
+    cwd: str,
+    now: float,
+    out: TextIO,
+) -> int:
     wish = setup.Wish(
         line,
         options.root,
@@ -53,14 +73,9 @@ def run(
     )
     removing = command == "uninstall"
     plan = (setup.planned_removal if removing else setup.planned)(wish, environ=environ, cwd=cwd)
-    if options.dry_run:
-        _show(command, plan, None, options, out=out)
-        return 0
-    if removing:
-        outcome = setup.removed(plan, environ=environ, now=now)
-    else:
-        words = shlex.split(line)
-        outcome = setup.carried_out(plan, driver=words[0] if len(words) == 1 else "", environ=environ, now=now)
+    outcome = None
+    if not options.dry_run:
+        outcome = (setup.removed if removing else setup.carried_out)(plan, environ=environ, now=now)
     _show(command, plan, outcome, options, out=out)
     return 0
 

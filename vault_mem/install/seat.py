@@ -59,10 +59,10 @@ class Site:
     notes: tuple[str, ...] = ()
 
 
-def chosen(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Target:
+def chosen(*, explicit: str, environ: Mapping[str, str], cwd: str, lenient: bool = False) -> Target:
     """The directory to make a seat of: the one named, else the seat around *cwd*, else the top of its repository, else *cwd* itself.
 
-    A linked worktree shares the seat of the main one. Raises UsageError, MemoryRootError.
+    A linked worktree shares the seat of the main one. Raises UsageError and, unless *lenient*, MemoryRootError.
     """
     named = explicit or environ.get("VAULT_MEM_ROOT") or environ.get("AIGENT_ROOT")
     if named:
@@ -76,7 +76,12 @@ def chosen(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Target:
     if top and home and os.path.realpath(top) == os.path.realpath(home) != os.path.realpath(cwd):
         # A home folder kept in git is no project, and its settings are the user's.
         top = ""
-    around = _around(environ=environ, cwd=cwd)
+    try:
+        around = _around(environ=environ, cwd=cwd)
+    except MemoryRootError:
+        if not lenient:
+            raise
+        around = None
     main = roots.main_worktree(top) if top else ""
     if around and top and os.path.realpath(around.memory.path) == os.path.realpath(top):
         return Target(around.root, around.root)
@@ -355,20 +360,25 @@ def set_driver(memory: str, seat: str, *, started_by: str, environ: Mapping[str,
 
     A program inside the seat is never named there: whoever can write the project could then have it run.
     """
-    value = driver(started_by)
-    trees = (os.path.realpath(memory), os.path.realpath(seat))
-    entry = gitconfig.Entry("merge.vault-mem.driver", value)
-    if gitconfig.judged(entry, trees=trees) != "allowed":
+    if not may_drive(memory, seat, started_by=started_by):
         return False
+    entry = gitconfig.Entry("merge.vault-mem.driver", driver(started_by))
     asked = program.run(["config", "--local", "--get", entry.key], worktree=memory, environ=environ)
-    if asked.code == 0 and os.fsdecode(asked.out).removesuffix("\n") == value:
+    if asked.code == 0 and os.fsdecode(asked.out).removesuffix("\n") == entry.value:
         return False
     try:
-        program.checked(["config", "--local", entry.key, value], worktree=memory, environ=environ)
+        program.checked(["config", "--local", entry.key, driver(started_by)], worktree=memory, environ=environ)
     except GitRefusedError:
         # The vault works without; `sync` and the doctor ask for it again.
         return False
     return True
+
+
+def may_drive(memory: str, seat: str, *, started_by: str) -> bool:
+    """Whether our program may stand in the vault's configuration as its merge driver."""
+    trees = (os.path.realpath(memory), os.path.realpath(seat))
+    entry = gitconfig.Entry("merge.vault-mem.driver", driver(started_by))
+    return bool(started_by) and gitconfig.judged(entry, trees=trees) == "allowed"
 
 
 def driver(started_by: str) -> str:

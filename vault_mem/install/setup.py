@@ -127,17 +127,26 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     findings = [Finding("note", OK, target.root, note) for note in (*target.notes, *site.notes)]
     findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in written if skill.note]
     findings += [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
+    if site.mode != seat.EMBEDDED and not seat.may_drive(site.memory, target.root, started_by=_word(program)):
+        findings.append(
+            Finding(
+                "merge-driver-not-set",
+                OK,
+                site.memory,
+                "the program lies inside the seat, or is started through Python, so the vault's git is not told to run it for plain `git merge`",
+            )
+        )
     if not wish.no_hooks:
         findings += _warnings(wish, target, environ=environ, cwd=cwd)
     return Plan(wish, site, target, wires, written, tuple(findings))
 
 
-def carried_out(plan: Plan, *, driver: str, environ: Mapping[str, str], now: float) -> Outcome:
-    """Does what was planned. *driver*: the absolute path of our program for the vault's merge driver, "" for none."""
+def carried_out(plan: Plan, *, environ: Mapping[str, str], now: float) -> Outcome:
+    """Does what was planned."""
     done: list[str] = []
     backups: list[str] = []
     if plan.site is not None:
-        done += seat.made(plan.site, started_by=driver, environ=environ, now=now)
+        done += seat.made(plan.site, started_by=_word(plan.wish.started_by), environ=environ, now=now)
     for wire in plan.wires:
         if wire.changed:
             backups.append(wiring.applied(wire, environ=environ, now=now))
@@ -151,7 +160,7 @@ def carried_out(plan: Plan, *, driver: str, environ: Mapping[str, str], now: flo
 
 def planned_removal(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     """Everything `uninstall` would do: our entries in every file a client started here reads, and our skills. Nothing is written."""
-    target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd)
+    target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd, lenient=True)
     wanted = [
         place
         for place in clients.places(project=target.project, environ=environ)
@@ -183,13 +192,19 @@ def removed(plan: Plan, *, environ: Mapping[str, str], now: float) -> Outcome:
     return Outcome(tuple(done), tuple(filter(None, backups)))
 
 
+def _word(program: str) -> str:
+    """The path of the program when its command line is nothing else; "" where Python starts it."""
+    words = shlex.split(program)
+    return words[0] if len(words) == 1 else ""
+
+
 def _spoken(program: str, *, environ: Mapping[str, str]) -> str:
     """How a skill names the program: its name alone where PATH leads to the same one."""
     for folder in environ.get("PATH", "").split(os.pathsep):
         found = os.path.join(folder, hooksfile.PROGRAM)
         if os.path.isabs(found) and os.access(found, os.X_OK):
-            words = shlex.split(program)
-            same = len(words) == 1 and os.path.realpath(found) == os.path.realpath(words[0])
+            word = _word(program)
+            same = bool(word) and os.path.realpath(found) == os.path.realpath(word)
             return hooksfile.PROGRAM if same else program
     return program
 
@@ -260,10 +275,34 @@ def _warnings(wish: Wish, target: seat.Target, *, environ: Mapping[str, str], cw
             "a client that is started in a sub-directory does not read these hooks",
             fix="vault-mem init --scope user",
         )
+    yield from _twice(wish, target, environ=environ)
     if "claude" in harnesses(wish.harness):
         yield from _plugin(target, environ=environ)
     if "codex" in harnesses(wish.harness):
         yield from _codex(wish, target, environ=environ)
+
+
+def _twice(wish: Wish, target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Other files these clients read that have our entries as well."""
+    for place in clients.places(project=target.project, environ=environ):
+        wired = [
+            clients.place(each, wish.scope, project=target.project, environ=environ) for each in harnesses(wish.harness)
+        ]
+        if place.harness in harnesses(wish.harness) and place.path not in {each.path for each in wired}:
+            try:
+                root = hooksfile.parsed(
+                    hooksfile.decoded(wiring.read(place)[1] or b"", where=place.path)[1], where=place.path
+                )
+            except hooksfile.SettingsError:
+                continue
+            if hooksfile.own(root):
+                yield Finding(
+                    "wired-twice",
+                    WARN,
+                    place.path,
+                    f"{place.path} has our hooks as well, so they run twice",
+                    fix=f"vault-mem uninstall --harness {place.harness} --scope {place.scope}",
+                )
 
 
 def _plugin(target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
