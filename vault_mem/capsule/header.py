@@ -296,7 +296,8 @@ def _is_plain(text: str) -> bool:
 
 def _quote(text: str) -> str:
     """*text* as a JSON string that is a YAML string of the same characters."""
-    quoted = jsontext.quote(texts.whole(text))
+    # An anchor in a value would be a second one to whoever looks for it in the whole file.
+    quoted = jsontext.quote(texts.whole(text)).replace("<!-- swe:", "\\u003c!-- swe:")
     if _ordinary(quoted):
         return quoted
     return "".join(f"\\u{ord(char):04x}" if ord(char) in _SPECIAL else char for char in quoted)
