@@ -157,23 +157,21 @@ def _temporaries(memory: str, gitdir: str, *, now: float) -> Iterator[str]:
     for folder, folders, names in os.walk(memory):
         folders[:] = [each for each in folders if each != ".git"]
         for name in names:
-            if files.is_temporary(name) and _is_left(f"{folder}/{name}", name[len(files.TEMP_PREFIX) :], now=now):
+            if files.is_temporary(name) and is_left(f"{folder}/{name}", now=now):
                 yield f"{folder}/{name}"
     try:
         names = sorted(os.listdir(gitdir)) if gitdir else []
     except OSError:
         names = []
     for name in names:
-        if (
-            name.startswith(light.MARK)
-            and name.endswith(".tmp")
-            and _is_left(f"{gitdir}/{name}", name[len(light.MARK) :], now=now)
-        ):
+        if name.startswith(light.MARK) and name.endswith(".tmp") and is_left(f"{gitdir}/{name}", now=now):
             yield f"{gitdir}/{name}"
 
 
-def _is_left(path: str, rest: str, *, now: float) -> bool:
-    pid = rest.partition("-")[0].partition(".")[0]
+def is_left(path: str, *, now: float) -> bool:
+    """Whether a temporary file of ours is older than a minute and the process whose number it bears is gone."""
+    name = os.path.basename(path).removeprefix(files.TEMP_PREFIX).removeprefix(light.MARK)
+    pid = name.partition("-")[0].partition(".")[0]
     try:
         age = now - os.lstat(path).st_mtime
     except OSError:
