@@ -108,7 +108,8 @@ def _event(payload: dict[str, Any]) -> list[Turn]:
             if item.get("status") == "declined":
                 return [Turn(turns.RESULT, ref=ref, status=turns.REFUSED)]
             if item.get("type") == "CommandExecution" and isinstance(code, int) and code < 0:
-                return [Turn(turns.RESULT, ref=ref, tag=turns.LATE, status=turns.OPEN)]  # the client ended it as it left
+                # The client ended it as it left.
+                return [Turn(turns.RESULT, ref=ref, tag=turns.LATE, status=turns.OPEN)]
             if item.get("type") == "CommandExecution" and isinstance(code, int):
                 return [_ended(ref, code, rows.text(item.get("aggregated_output")), turns.LATE)]
     return []

@@ -1,4 +1,4 @@
-"""Whether a few words of a person are a request, or only a nod: yes, thanks, go on."""
+"""Whether a few words of a person are a request, or only a nod: yes, no, thanks, go on."""
 
 # ruff: noqa: RUF001 - words of other scripts look like Latin ones, that is their nature
 
@@ -25,7 +25,30 @@ NODS = _words(
     হ্যাঁ হ্যা জি ঠিক আচ্ছা চালিয়ে ধন্যবাদ ভালো হুম
     ہاں جی ٹھیک اچھا جاری شکریہ بالکل صحیح آگے
     ya iya oke baik lanjut lanjutkan teruskan terima setuju siap sip betul benar
+    no nope nah nein nee nö non não nao нет неа لا नहीं नही না না نہیں tidak nggak
     """
+)
+# Phrases whose words mean something else alone.
+PHRASES = (
+    "keep going",
+    "carry on",
+    "carry it on",
+    "de acuerdo",
+    "está bien",
+    "esta bien",
+    "no hay problema",
+    "no problem",
+    "c'est bon",
+    "ça marche",
+    "ça va",
+    "pas de problème",
+    "está bem",
+    "esta bem",
+    "sem problema",
+    "in ordnung",
+    "kein problem",
+    "leg los",
+    "без проблем",
 )
 FILLERS = _words(
     """
@@ -46,8 +69,8 @@ FILLERS = _words(
 # Languages without blanks between words: what is left after taking these away, longest first, must be nothing.
 UNSPACED = sorted(
     _words(
-        "没有问题 请继续 继续吧 就这样 没问题 很好的 可以的 是的 好的 好了 好吧 可以 继续 没错 对的 谢谢 不错 同意 明白 当然 行吧 很好 嗯嗯 好 行 对 是 嗯 请 吧 了 的 啊 你 下一步 "
-        "お願いします おねがいします ありがとうございます わかりました 分かりました 続けてください つづけてください 進めてください 了解しました "
+        "没有问题 不要了 不用了 不是 不用 不 请继续 继续吧 就这样 没问题 很好的 可以的 是的 好的 好了 好吧 可以 继续 没错 对的 谢谢 不错 同意 明白 当然 行吧 很好 嗯嗯 好 行 对 是 嗯 请 吧 了 的 啊 你 下一步 "
+        "いいえ いえ お願いします おねがいします ありがとうございます わかりました 分かりました 続けてください つづけてください 進めてください 了解しました "
         "大丈夫です それでいいです いいですね いいです そうです お願い ありがとう 了解です 続けて つづけて 進めて すすめて 大丈夫 了解 どうぞ はい うん ええ オッケー いいね いいよ です ね よ"
     ),
     key=len,
@@ -78,11 +101,17 @@ def _nod_without_blanks(word: str) -> bool:
 
 
 def is_nod(text: str) -> bool:
-    """Whether *text* only agrees, thanks, picks an option or says go on, so that it is no request by itself."""
+    """Whether *text* only agrees, declines, thanks, picks an option or says go on, so that it is no request by itself."""
     if len(text) > LONGEST_NOD or any(mark in text for mark in QUESTION):
         return False
     words = "".join(char if _spoken(char) else " " for char in text.casefold()).replace("’", "'").split()
     nods = 0
+    said = f" {' '.join(words)} "
+    for phrase in PHRASES if len(words) > 1 else ():
+        if f" {phrase} " in said:
+            said = said.replace(f" {phrase} ", " ")
+            nods += 1
+    words = said.split()
     for word in words:
         if word in NODS or word.isdigit() or len(word) == 1:
             nods += 1
