@@ -79,6 +79,8 @@ def places(*, project: str, environ: Mapping[str, str]) -> tuple[Place, ...]:
     return tuple({each.path: each for each in reversed(found)}.values())[::-1]
 
 
-def skills_dir(scope: str, *, project: str, environ: Mapping[str, str]) -> str:
-    """The folder of Claude Code's skills for *scope*. Raises ClientHomeError."""
-    return os.path.join(claude_home(environ) if scope == "user" else os.path.join(project, ".claude"), "skills")
+def skills_dir(scope: str, *, project: str, environ: Mapping[str, str], harness: str = "claude") -> str:
+    """The folder from which *harness* reads skills in *scope*. Raises ClientHomeError."""
+    if scope == "user":
+        return os.path.join(codex_home(environ) if harness == "codex" else claude_home(environ), "skills")
+    return os.path.join(project, f".{harness}", "skills")

@@ -628,6 +628,7 @@ def test_codex_hooks_hold_nothing_that_codex_refuses_and_the_review_is_explained
     assert document["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] <= 3
     assert b"codex-trust" in done.stdout
     assert b"/hooks" in done.stdout
+    assert (project / ".codex/skills/resume/SKILL.md").is_file()
     assert not (project / ".codex/config.toml").exists()
     assert not (project / ".claude").exists()
 

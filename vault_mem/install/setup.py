@@ -120,10 +120,10 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     )
     if foreign and not wish.replace_hooks:
         raise RefusedError("foreign-lifecycle", _foreign_text(foreign, wires))
-    written: tuple[skills.Skill, ...] = ()
-    if "claude" in harnesses(wish.harness) and not wish.no_hooks:
-        folder = clients.skills_dir(wish.scope, project=target.project, environ=environ)
-        written = skills.planned(folder, program=_spoken(program, environ=environ))
+    written: list[skills.Skill] = []
+    for place in wanted:
+        folder = clients.skills_dir(place.scope, project=target.project, environ=environ, harness=place.harness)
+        written += skills.planned(folder, program=_spoken(program, environ=environ))
     findings = [Finding("note", OK, target.root, note) for note in (*target.notes, *site.notes)]
     findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in written if skill.note]
     findings += [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
@@ -138,7 +138,7 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
         )
     if not wish.no_hooks:
         findings += _warnings(wish, target, environ=environ, cwd=cwd)
-    return Plan(wish, site, target, wires, written, tuple(findings))
+    return Plan(wish, site, target, wires, tuple(written), tuple(findings))
 
 
 def carried_out(plan: Plan, *, environ: Mapping[str, str], now: float) -> Outcome:
@@ -171,8 +171,8 @@ def planned_removal(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan
         wire for wire in (wiring.unplanned(place, environ=environ) for place in wanted) if wire.former is not None
     )
     removed: list[skills.Skill] = []
-    for scope in dict.fromkeys(place.scope for place in wanted if place.harness == "claude" and place.scope != "local"):
-        removed += skills.unplanned(clients.skills_dir(scope, project=target.project, environ=environ))
+    for harness, scope in dict.fromkeys((place.harness, place.scope.replace("local", "project")) for place in wanted):
+        removed += skills.unplanned(clients.skills_dir(scope, project=target.project, environ=environ, harness=harness))
     findings = [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]
     findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in removed if skill.note]
     return Plan(wish, None, target, wires, tuple(removed), tuple(findings))
