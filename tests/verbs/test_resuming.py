@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.verbs.conftest import Session
 
@@ -200,6 +201,7 @@ def test_two_clears_at_once_share_nothing_silently(
     for process in running:
         assert process.stdout is not None
         texts.append(json.loads(process.stdout.read())["hookSpecificOutput"]["additionalContext"])
+        process.stdout.close()
         process.wait(60)
 
     silent = [text for text in texts if "Split the parser." in text and not spent(text)]
@@ -294,3 +296,81 @@ def test_a_prompt_that_the_client_dropped_is_saved_from_the_journal(session: Ses
     session.stop(event="session-end", reason="other")
 
     assert "[OPERATOR] Never touch the lexer in this." in session.capsule().read_text("utf-8")
+
+
+@pytest.mark.parametrize("source", ("clear", "startup", "compact", "resume"))
+def test_a_live_conductor_is_deferred_to_on_every_source_and_nothing_is_consumed(
+    session: Session, events: Events, source: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    session.turn("Split the parser.", "Split.")
+    state = tmp_path / "coordination.json"
+    state.write_text('{"phase": "clearing", "note": "torn', encoding="utf-8")
+    environ["AIGENT_COORDINATION_STATE"] = str(state)
+    fresh = session.sibling()
+
+    text = fresh.start(source)
+
+    assert text.startswith("[SESSIONSTART:reinject] ")
+    assert len(text.splitlines()) == 1
+    assert not [event for event in events() if event[0] == "consume"]
+    assert json.loads((session.vault / "runtime/boot-receipt.json").read_text("utf-8"))["session_id"] == fresh.id
+
+
+def test_a_conductor_that_is_done_or_gone_is_not_deferred_to(
+    session: Session, environ: dict[str, str], tmp_path: Path
+) -> None:
+    session.turn("Split the parser.", "Split.")
+    state = tmp_path / "coordination.json"
+    environ["AIGENT_COORDINATION_STATE"] = str(state)
+
+    gone = session.sibling().start("startup")
+    state.write_text('{"phase": "Done"}', encoding="utf-8")
+    done = session.sibling().start("clear")
+
+    assert "Newest active capsule" in gone
+    assert "CAPSULE DATA" in done
+
+
+def test_what_a_session_was_told_is_kept_and_its_hash_is_in_the_consume_commit(
+    session: Session, git: Callable[..., str]
+) -> None:
+    session.turn("Split the parser.", "Split.")
+    fresh = session.sibling()
+    text = fresh.start("clear")
+
+    shown = session.run("injected", fresh.id, cwd=session.seat, check=True).stdout.decode()
+    rows = json.loads(session.run("injected", fresh.id, "--json", cwd=session.seat, check=True).stdout)["injections"]
+
+    assert shown.partition("\n")[2] == text
+    assert [row["text"] for row in rows] == [text]
+    trailer = git(session.vault, "log", "-1", "--format=%(trailers:key=Injected,valueonly)").strip()
+    assert trailer == rows[0]["sha256"]
+
+
+def test_a_changed_receipt_is_told_and_only_quoted(session: Session) -> None:
+    session.turn("Split the parser.", "Split.")
+    fresh = session.sibling()
+    fresh.start("clear")
+    path = session.vault / f"runtime/injected/{fresh.id}.jsonl"
+    path.write_text(path.read_text("utf-8").replace("Split the parser.", "\\u001b[31mred"), "utf-8")
+
+    done = session.run("injected", fresh.id, cwd=session.seat)
+
+    assert done.returncode == 1
+    assert b"CHANGED SINCE" in done.stdout
+    assert b"\x1b" not in done.stdout
+
+
+def test_the_declared_extension_is_in_the_procedure_and_a_refusal_in_the_log(session: Session) -> None:
+    session.turn("Split the parser.", "Split.")
+    file = session.seat / ".aigent/lifecycle-extension.json"
+    file.write_text(
+        json.dumps({"schema": "LifecycleExtension/v1", "resume_ack": "say resumed {capsule_id}"}), encoding="utf-8"
+    )
+    good = session.sibling().start("clear")
+    file.write_text("{", encoding="utf-8")
+    bad = session.sibling().start("clear")
+
+    assert f"runs AFTER step 4): say resumed {session.capsule().stem}" in good
+    assert "\nLIFECYCLE-EXTENSION: declaration ignored: " in bad
+    assert "LIFECYCLE-EXTENSION" in (session.vault / "runtime/log.jsonl").read_text("utf-8")
