@@ -227,7 +227,7 @@ def _skills(found: tuple[SettingsFile, ...], *, project: str, environ: Mapping[s
     for name in SKILLS if scopes else ():
         states = []
         for scope in scopes:
-            path = f"{clients.skills_dir('claude', scope, project=project, environ=environ)}/{name}/SKILL.md"
+            path = f"{clients.skills_dir(scope, project=project, environ=environ)}/{name}/SKILL.md"
             link = os.path.islink(path) or os.path.islink(os.path.dirname(path))
             text = _bytes(path)
             state = "link" if link else "missing" if text is None else "same" if _is_sealed(text) else "edited"
