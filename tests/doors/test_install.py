@@ -717,3 +717,46 @@ def test_the_merge_driver_is_set_once_and_never_to_a_program_inside_the_seat(
         driver = git(project / "vault/memory", "config", "merge.vault-mem.driver")
         assert driver.endswith("vault-mem merge-driver %O %A %B %P")
         assert vault_mem("list", cwd=project).stderr.count(b"unsafe-git-config") == 0
+
+
+def test_another_machine_joins_with_the_address_of_the_vault(
+    seat: Path, vault_mem: Run, git: Git, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (seat / "vault/memory/capsules/2026-11").mkdir(parents=True)
+    (seat / "vault/memory/capsules/2026-11/a.md").write_text("---\nid: a\n---\n")
+    git(seat / "vault/memory", "add", "capsules")
+    git(seat / "vault/memory", "commit", "-qm", "capsule: write a")
+    (tmp_path / "second").mkdir()
+
+    vault_mem("init", "--from", "../project/vault/memory", cwd=tmp_path / "second", check=True)
+
+    memory = tmp_path / "second/vault/memory"
+    record = trust.trusted(str(memory), environ=environ)
+    assert (memory / "capsules/2026-11/a.md").is_file()
+    assert record is not None
+    assert record.anchor == git(seat / "vault/memory", "rev-parse", "HEAD")
+    assert git(memory, "config", "remote.origin.url") == str(seat / "vault/memory")
+    assert git(memory, "status", "--porcelain") == ""
+    assert vault_mem("init", "--from", "x", cwd=tmp_path / "second").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "token"),
+    (
+        pytest.param("ext::sh -c 'touch ran'", b"unsafe-git-config", id="helper"),
+        pytest.param("../nowhere", b"clone-failed", id="nowhere"),
+        pytest.param("../project", b"no-vault", id="no vault"),
+    ),
+)
+def test_what_cannot_be_joined_leaves_nothing(
+    address: str, token: bytes, project: Path, tmp_path: Path, vault_mem: Run
+) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+
+    done = vault_mem("init", "--from", address, cwd=second)
+
+    assert done.returncode == 1
+    assert token in done.stderr
+    assert not [path for path in second.rglob("*") if path.is_file()]
+    assert project.is_dir()

@@ -70,6 +70,7 @@ def _set_up(
         adopt=getattr(options, "adopt", False),
         replace_hooks=getattr(options, "replace_hooks", False),
         no_hooks=getattr(options, "no_hooks", False),
+        source=getattr(options, "source", ""),
     )
     removing = command == "uninstall"
     plan = (setup.planned_removal if removing else setup.planned)(wish, environ=environ, cwd=cwd)
@@ -132,6 +133,9 @@ def _parser(command: str) -> Parser:
         )
     if command != "uninstall":
         parser.add_argument(
+            "--from", dest="source", default="", metavar="URL", help="clone an existing vault into the memory root"
+        )
+        parser.add_argument(
             "--no-hooks", action="store_true", help="the seat alone: the plugin, or another scope, has the hooks"
         )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, as a diff, and change nothing")
@@ -163,7 +167,9 @@ def _show(command: str, plan: Plan, outcome: Outcome | None, options: argparse.N
         changes = list(plan.diff())
         lines += changes or ["nothing would change in a file"]
         if plan.site is not None and plan.site.is_new:
-            lines.append(f"would make the vault {plan.site.memory}")
+            lines.append(
+                f"would {f'clone {plan.site.source} to' if plan.site.source else 'make'} the vault {plan.site.memory}"
+            )
     else:
         lines += done or ["everything was in place, nothing changed"]
         lines += [f"the former bytes are kept in {path}" for path in outcome.backups]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEDICATED, EMBEDDED, ADOPTED = "dedicated", "embedded", "adopted"
+CLONE_LIMIT = 600.0
 # What may lie in a memory root before there is a repository: nothing of it holds a memory.
 _OURS = frozenset((".gitattributes", ".gitignore", "runtime", ".git"))
 
@@ -41,7 +44,7 @@ class Site:
 
     *top* and *below* are the repository around the memory root and its path from there, "" without one. *marker* is the declaration's
     file with its former and new bytes; None as the former: it is new. *is_new*: there is no vault yet. *begin*: an adopted tree
-    becomes a repository.
+    becomes a repository. *source*: the vault that is cloned into the memory root.
     """
 
     target: Target
@@ -57,6 +60,7 @@ class Site:
     mode: str = DEDICATED
     begin: bool = False
     notes: tuple[str, ...] = ()
+    source: str = ""
 
 
 def chosen(*, explicit: str, environ: Mapping[str, str], cwd: str, lenient: bool = False) -> Target:
@@ -210,6 +214,50 @@ def _already_there(memory: str) -> tuple[str, ...]:
     )
 
 
+def joining(site: Site, url: str, *, cwd: str) -> Site:
+    """The seat with the vault at *url* as its own; a path is taken from *cwd*. Raises RefusedError, UnsafeGitConfigError."""
+    if not site.is_new or site.mode != DEDICATED:
+        raise RefusedError("root-not-empty", f"{site.memory} is a vault already; `vault-mem sync` joins two of them")
+    # A host or a scheme ends in a colon before the first slash; everything else is a path.
+    if ":" not in url.partition("/")[0]:
+        url = os.path.normpath(os.path.join(cwd, url))
+    if gitconfig.judged(gitconfig.Entry("remote.origin.url", url)) != "allowed":
+        raise UnsafeGitConfigError(f"unsafe-git-config: {url!r} would make git start another program")
+    return replace(site, source=url)
+
+
+def _clone(site: Site, *, environ: Mapping[str, str]) -> None:
+    """Clones the vault, or leaves the memory root as empty as it was. Raises GitRefusedError, RefusedError, UnsafeGitConfigError."""
+    files.make_dirs(site.memory)
+    try:
+        _cloned(site, environ=environ)
+    except BaseException:
+        for name in os.listdir(site.memory):
+            path = os.path.join(site.memory, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
+        raise
+
+
+def _cloned(site: Site, *, environ: Mapping[str, str]) -> None:
+    cloned = program.run(
+        ["clone", "-q", "--template=", "--no-tags", "--origin", "origin", "--", site.source, "."],
+        worktree=site.memory,
+        environ=environ,
+        limit=CLONE_LIMIT,
+    )
+    if cloned.code:
+        raise RefusedError("clone-failed", f"{site.source}: {program.refusal(cloned)}")
+    unsafe = trust.unsafe_keys(site.memory)
+    if unsafe:
+        raise UnsafeGitConfigError(f"unsafe-git-config: {', '.join(unsafe)} in {site.source}")
+    names = set(os.listdir(site.memory))
+    if names - _OURS and not _is_vault(site.memory, names):
+        raise RefusedError("no-vault", f"{site.source} is a repository, but no vault")
+
+
 def _refuse_tracked(top: str, below: str, *, environ: Mapping[str, str]) -> None:
     tracked = create.tracked(top, below, environ=environ)
     if tracked:
@@ -275,6 +323,9 @@ def made(site: Site, *, started_by: str, environ: Mapping[str, str], now: float)
     *started_by* is the absolute path of our program, for the merge driver.
     """
     done: list[str] = []
+    if site.source:
+        _clone(site, environ=environ)
+        done.append(f"cloned {site.source}")
     if site.declaration != site.former:
         files.make_dirs(os.path.dirname(site.marker), 0o777)
         files.write_atomic(site.marker, site.declaration, mode=0o644)
@@ -383,6 +434,4 @@ def may_drive(memory: str, seat: str, *, started_by: str) -> bool:
 
 def driver(started_by: str) -> str:
     """The merge driver as git's configuration wants it: a shell line in which `%` is doubled."""
-    import shlex
-
     return " ".join((shlex.quote(started_by).replace("%", "%%"), *gitconfig.DRIVER_ARGUMENTS))

@@ -45,6 +45,7 @@ class Wish:
     adopt: bool = False
     replace_hooks: bool = False
     no_hooks: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     """Everything `init` would do. Raises what its parts raise, and RefusedError `foreign-lifecycle`; nothing is written."""
     target = seat.chosen(explicit=wish.root, environ=environ, cwd=cwd)
     site = seat.looked_at(target, memory_root=wish.memory_root, mode=wish.mode, adopt=wish.adopt, environ=environ)
+    if wish.source:
+        site = seat.joining(site, wish.source, cwd=cwd)
     wanted = [
         clients.place(harness, wish.scope, project=target.project, environ=environ)
         for harness in harnesses(wish.harness)
