@@ -31,6 +31,8 @@ COMMANDS = {
     "extension": ("extension", "one line of the declared lifecycle extension"),
     "injected": ("injected", "what a session was told, byte for byte"),
     "doctor": ("doctor", "every fault of root, hooks, git and vault, with the command that mends it"),
+    "import": ("exchange", "take over an aigent-OS tree, Harnery checkpoints or plain markdown"),
+    "export": ("exchange", "every capsule as JSON lines or as a tar"),
     "replay": ("replay", "feed a recorded transcript or session folder through the real hooks"),
 }
 BEFORE_PARSING = {
