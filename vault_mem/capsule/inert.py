@@ -70,7 +70,11 @@ def _bracket(part: str) -> str:
 
 def plain(value: object, limit: int = 120) -> str:
     """The same without quotes, for names within a line of ours; it never begins or ends with a blank."""
-    return _cut(clean(value).replace("</", "< /"), limit)
+    text = clean(value)
+    if "<" in text:
+        head, *rest = text.split("<")
+        text = head + "".join(("< " if _bracket(part) != "<" else "<") + part for part in rest)
+    return _cut(text, limit)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -128,6 +128,8 @@ def graph(nodes: Sequence[Node], look: Style) -> Iterator[str]:
             yield look.drawn(_joined(lanes, mine))
         for column in mine[1:]:
             lanes[column] = None
+        while lanes[-1] is None:
+            lanes.pop()
         head = " ".join("●" if column == mine[0] else "│" if lane else " " for column, lane in enumerate(lanes))
         state = look.paint(plain(node.status or "-", limit=20), node.status)
         yield (

@@ -85,7 +85,8 @@ def run(
 
 def _put(out: TextIO, command: str, *, ok: bool, findings: Iterable[Any] = (), **more: Any) -> None:
     document = {"schema": f"vault-mem/{command}/1", "command": command, "ok": ok, "findings": list(findings), **more}
-    out.write(jsontext.dumps(document, escaped=True) + "\n")
+    # Brackets stand only within strings there; no client takes one for a tag of its own.
+    out.write(jsontext.dumps(document, escaped=True).replace("<", "\\u003c") + "\n")
 
 
 def capsule_of(row: Row) -> dict[str, Any]:
