@@ -479,9 +479,16 @@ def _contract(delta: Delta, before: Mapping[str, Value], inherited: str) -> dict
 
 
 def _finished(action: str, delta: Delta) -> bool:
-    """Whether a todo that this delta completed is what an inherited action was about."""
+    """Whether an inherited action is over: a todo that this delta completed is what it was about, or its tests pass now."""
     done = (bullet.text.strip() for bullet in delta.bullets if bullet.section == "done" and bullet.tag == evidence.TODO)
-    return any(text and text in action for text in done)
+    return any(text and text in action for text in done) or evidence.passes(delta.evidence, action)
+
+
+def _inherited(delta: Delta, fields: Mapping[str, Value]) -> str:
+    """The action that came from the parent and still stands; once this session had one of its own, none does."""
+    action = selector.text_of(fields, "next_valid_action")
+    own = evidence.contract(delta.evidence).next_valid_action
+    return "" if own or not model.is_autosave(fields) or gate.not_captured(action) else action
 
 
 def _land(
@@ -506,6 +513,7 @@ def _land(
         blob=blob,
         evidence=evidence.to_json(delta.evidence),
         saved=delta.recorded,
+        inherited=_inherited(delta, fields),
     )
     if document == target.document and blob == cursor.blob:
         if moved != cursor:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vault_mem.session.turns import Turn
 
 REQUEST = 300  # characters of a request in the objective
+MAKE_PASS = "Make the failing tests pass: "
 QUESTION, TODO, TESTS, CLAIM = "QUESTION", "TODO", "TESTS", "CLAIM"
 
 
@@ -270,5 +271,15 @@ def _next_action(evidence: Evidence) -> str | None:
         rows = ", ".join(claim.row for claim in evidence.claims[-8:])
         return texts.cut(f"Re-verify claimed row(s) {rows} before acting on them", REQUEST)
     if evidence.failing:
-        return texts.cut(f"Make the failing tests pass: {evidence.failing[-1].command}", REQUEST)
+        return texts.cut(f"{MAKE_PASS}{evidence.failing[-1].command}", REQUEST)
     return None
+
+
+def passes(evidence: Evidence, action: str) -> bool:
+    """Whether *action* asks for tests to pass and this session ran them and saw nothing fail."""
+    if not action.startswith(MAKE_PASS) or not evidence.test or evidence.failing:
+        return False
+    from vault_mem.session import outcome, shell
+
+    now, wanted = (outcome.ran_tests(shell.parse(text)) for text in (evidence.test, action[len(MAKE_PASS) :]))
+    return bool(now and wanted) and shell.covers(now[-1][1], wanted[-1][1])
