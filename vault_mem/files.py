@@ -43,15 +43,18 @@ def write_handle(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-def write_atomic(path: str, data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
-    """Puts *data* at *path* in one step; a reader sees the old file or the new one, and a link there is replaced, not followed."""
+def write_atomic(path: str, data: bytes, *, mode: int = 0o600, durable: bool = True, folder_too: bool = True) -> None:
+    """Puts *data* at *path* in one step; a reader sees the old file or the new one, and a link there is replaced, not followed.
+
+    *durable*: the bytes are on the disk before the name, and with *folder_too* the name is before this returns.
+    """
     temporary = _written(path, data, mode=mode, durable=durable)
     try:
         os.rename(temporary, path)
     except BaseException:
         _forget(temporary)
         raise
-    if durable:
+    if durable and folder_too:
         sync_directory(os.path.dirname(path))
 
 

@@ -107,7 +107,7 @@ class Client:
         for folder in (self.vault, self.vault / ".git", self.vault / "runtime", self.project / ".git"):
             for path in folder.rglob("*") if folder.is_dir() else ():
                 name = path.name
-                if name.endswith(".lock") and name != "vault.lock":
+                if name.endswith(".lock") and ".git" in path.parts:
                     found.append(str(path))
                 if name.startswith("vault-mem-") or name in ("committing.json", "pending.json"):
                     found.append(str(path))

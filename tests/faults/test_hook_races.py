@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSIONS = 8
+ACCEPTED = {"saved", "spooled", "no-change", "deferred-lock", "git-refused:index-locked"}
 TURNS = int(os.environ.get("VAULT_MEM_TEST_TURNS", "25"))
 RETIRED = """
 import os, sys, time
@@ -107,7 +108,8 @@ def test_every_turn_of_eight_sessions_is_in_history_while_others_look_fetch_and_
         f"{len(outcomes)} saves, p50 {waits[len(waits) // 2]:.3f} s, p99 {waits[len(waits) * 99 // 100]:.3f} s\n"
     )
     assert failures == []
-    assert {token for token, _ in outcomes} <= {"saved", "spooled", "no-change", "git-refused:index-locked"}
+    # Nothing to keep without the lock: a start had swept the turn up already.
+    assert {token for token, _ in outcomes} <= ACCEPTED
     added = history(client)
     assert [text for text in wanted if text not in added] == []
     assert added.count("capsule: retire") == len(old)

@@ -30,6 +30,7 @@ def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_emp
         from vault_mem.vault import adopted
 
         adopted.note(store, path, data, event)
+        _sync(store, path)
         return engine.Committed("", "", NO_REPOSITORY, {})
     request = engine.Request(
         changes=(engine.Change(path, data),),
@@ -48,6 +49,7 @@ def keep(store: Store, path: str, data: bytes | None, event: Event, *, allow_emp
             ref=store.ref,
         )
     except GitRefusedError:
+        _sync(store, path)
         _note_pending(store, path, event)
         raise
     rows = pending(store)
@@ -85,6 +87,15 @@ def retire(store: Store, gone: Mapping[str, str], *, at: float) -> Committed:
         trust.advance(store.record, done.parent, done.oid, durable=False)
         index.note(store.runtime, parent=done.parent, commit=done.oid, event=event)
     return done
+
+
+def _sync(store: Store, path: str) -> None:
+    """Makes the name of a file last that no commit will."""
+    if store.durable:
+        try:
+            files.sync_directory(f"{store.memory}/{path.rpartition('/')[0]}")
+        except OSError:
+            pass
 
 
 def pending(store: Store) -> dict[str, Event]:

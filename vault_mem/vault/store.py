@@ -97,7 +97,7 @@ def opened(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Store:
         raise UntrustedSeatError(
             f"the seat {seat.root} is not trusted by this user; look at it, then run `vault-mem trust`"
         )
-    durable = environ.get("VAULT_MEM_DURABLE") != "0"
+    durable = _durable(environ, record)
     if record.mode == EMBEDDED:
         return _embedded(Store(seat, record, environ, durable))
     unsafe = trust.unsafe_keys(seat.memory.path, record=record)
@@ -106,6 +106,16 @@ def opened(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Store:
             f"unsafe-git-config: {', '.join(unsafe)}; remove them from the vault's git configuration"
         )
     return Store(seat, record, environ, durable)
+
+
+def _durable(environ: Mapping[str, str], record: Record) -> bool:
+    """The setting `durable`; its file is read only where there is one."""
+    config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    if "VAULT_MEM_DURABLE" not in environ and not os.path.lexists(f"{config}/vault-mem/config.toml"):
+        return True
+    from vault_mem import settings
+
+    return settings.load(environ=environ, seat=os.path.basename(record.file).removesuffix(".json")).durable
 
 
 def _without_tree(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Seat:

@@ -171,7 +171,8 @@ def write(path: str, document: str, *, expected: str | None, durable: bool) -> N
         )
     _refuse_links(os.path.dirname(path))
     files.make_dirs(os.path.dirname(path), mode=0o755)
-    files.write_atomic(path, document.encode("utf-8"), mode=0o644, durable=durable)
+    # Not the folder: the commit that follows syncs later changes of the same file system, or `commits.keep` does it for a refused one.
+    files.write_atomic(path, document.encode("utf-8"), mode=0o644, durable=durable, folder_too=False)
 
 
 def _refuse_links(folder: str) -> None:
