@@ -372,6 +372,7 @@ HOOKS = (
         WARN,
         "a hook of ours runs in the background",
         "the client may end before it is saved; Codex does not run such hooks at all",
+        "makes it an entry of ours anew",
     ),
     Kind(
         "hook-mixed",

@@ -9,7 +9,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from vault_mem import extensionfile, roots, settings, trust
+from vault_mem import extensionfile, files, jsontext, roots, settings, trust
 from vault_mem.doctor import lookcapsules, lookgit, lookhooks, lookstate
 from vault_mem.doctor.catalogue import found
 from vault_mem.doctor.scene import Git, Memory, Place, Scene, State, Trusting, Wiring
@@ -160,9 +160,22 @@ def _trusting(place: Place, *, environ: Mapping[str, str]) -> Trusting:
         return Trusting("unreadable", file, error.strerror or str(error))
     record = trust.trusted(place.memory, environ=environ)
     if record is None:
-        problem = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not the JSON object it should be"
-        moved = trust.read(file) if hasattr(trust, "read") else None
-        return Trusting("moved" if moved else "unreadable", file, problem)
+        if stat.S_ISLNK(status.st_mode):
+            return Trusting("unreadable", file, "it is a symbolic link")
+        named = _named(file)
+        if named and named != os.path.realpath(place.memory):
+            return Trusting("moved", file, f"it names {named}")
+        return Trusting("unreadable", file, "it is not the JSON object it should be")
     folder = os.stat(os.path.dirname(file))
     strangers = any(found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0) for found in (status, folder))
     return Trusting("trusted", file, "", record.mode, record.ref, record.anchor, record.roots, loose=strangers)
+
+
+def _named(file: str) -> str:
+    """The memory root that a trust record names, "" when it names none."""
+    try:
+        value = jsontext.loads(files.read(file, limit=trust.RECORD_LIMIT).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    named = value.get("memory_root") if isinstance(value, dict) else None
+    return named if isinstance(named, str) else ""
