@@ -214,6 +214,8 @@ def test_a_tree_that_was_cleaned_away_comes_back_from_the_reference(
 
     assert "Split the parser" in told
     assert session.capsule().read_bytes() == text
+    log = project / ".git/vault-mem/vault-memory/log.jsonl"
+    assert '"outcome": "tree-restored"' in log.read_text("utf-8").replace('":"', '": "')
     assert outcome(session.turn("And now the printer as well, please.", "Done.")) == "saved"
 
 

@@ -129,7 +129,7 @@ def _run(chosen: Options, event: HookEvent, environ: Mapping[str, str], *, now: 
         outcome = Outcome(error.token, str(error))
     except Exception as error:  # noqa: BLE001 - logged in the seat, then told
         outcome = Outcome(f"error:{type(error).__name__}", str(error))
-    detail = "; ".join((outcome.detail, *outcome.problems))
+    detail = "; ".join((outcome.detail, *store.notes, *outcome.problems))
     receipts.log(
         store.runtime, now=now, door=chosen.event, outcome=outcome.token, session=event.session_id[:128], detail=detail
     )

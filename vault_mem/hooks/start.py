@@ -209,6 +209,9 @@ def _noted(request: Request, store: seats.Store, answer: Answer, *, now: float) 
 
 
 def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[str], None]) -> Answer:
+    for note in store.notes:
+        receipts.log(store.runtime, now=now, door="resume", outcome=note, session=(request.session or "")[:128])
+        streams.complain(note, f"{note}: the work tree of the memory was missing")
     if request.source != resume.COMPACT and not request.peek:
         _sweep(request, store, now=now)
         tidy.swept(store)
