@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vault_mem import hooksfile, trust
+from vault_mem.install import setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -702,6 +703,9 @@ def test_the_merge_driver_is_set_once_and_never_to_a_program_inside_the_seat(
     project: Path, vault_mem: Run, git: Git, environ: dict[str, str]
 ) -> None:
     inside = project / ".venv/bin/vault-mem"
+    inside.parent.mkdir(parents=True)
+    inside.write_text("#!/bin/sh\n")
+    inside.chmod(0o755)
     package = {**environ, "PYTHONPATH": str(Path(hooksfile.__file__).parent.parent)}
     line = f"import sys; sys.argv[0] = {str(inside)!r}; from vault_mem.entry import script; script()"
 
@@ -760,3 +764,26 @@ def test_what_cannot_be_joined_leaves_nothing(
     assert token in done.stderr
     assert not [path for path in second.rglob("*") if path.is_file()]
     assert project.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("first", "usable"),
+    (
+        pytest.param("#!{python}", True, id="plain"),
+        pytest.param("#!/usr/bin/env python3", True, id="env"),
+        pytest.param("#!/bin/sh\n'''exec' \"/a b/python\" \"$0\"", True, id="through a shell"),
+        pytest.param("#!/nowhere/my env/bin/python", False, id="blank in the path"),
+        pytest.param("#!/nowhere/bin/python", False, id="interpreter gone"),
+        pytest.param("#!{python}" + " " * 200, False, id="too long for a kernel"),
+    ),
+)
+def test_a_script_that_cannot_be_started_is_not_wired(first: str, usable: bool, tmp_path: Path) -> None:
+    program = tmp_path / "vault-mem"
+    program.write_text(first.replace("{python}", sys.executable) + "\n")
+    program.chmod(0o755)
+
+    line = setup.program_line(str(program), str(tmp_path / "elsewhere/../other/python"))
+
+    # -P: the folder a hook runs in is the project, whose own `vault_mem` must not be taken for ours.
+    assert line == (str(program) if usable else f"{tmp_path}/other/python -P -m vault_mem")
+    assert hooksfile.recognised(f"{line} hook stop") == (line, "hook stop", False)
