@@ -110,7 +110,7 @@ def _rank(line: str) -> int:
         or "error[" in lower
     ):
         return 1
-    if any(word in lower for word in ERROR_WORDS):
+    if any(word in lower for word in ERROR_WORDS) or _judge(line)[0]:
         return 2
     return 3
 
@@ -160,6 +160,7 @@ def _count_before(words: list[str], index: int) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else -1
 
 
+NODE_MARKS = ("#", "\u2139")  # what `node --test` puts before its counts
 BAD_WORDS = ("failed", "failures", "failure", "failing", "errors", "error", "broken")
 GOOD_WORDS = ("passed", "passing", "pass", "successes", "ok", "tests", "examples", "assertions", "succeeded")
 
@@ -169,11 +170,14 @@ def _judge(line: str) -> tuple[bool, bool]:
     if line.startswith(("FAILED", "FAIL", "--- FAIL", "not ok ", "✕ ", "✗ ", "✖ ", "test result: FAILED")):
         return True, False
     words = line.replace("=", " ").split()
+    if len(words) == 3 and words[0] in NODE_MARKS and words[2].isdigit():
+        return words[1] == "fail" and words[2] != "0", words[1] == "pass" and words[2] != "0"
     failed = passed = False
     for index, word in enumerate(words):
         bare = word.strip(".,;:()[]{}!").casefold()
-        count = _count_before(words, index)
-        follows = words[index + 1].strip(",;:()") if index + 1 < len(words) else ""
+        # "1 failed" and "1 tests failed"
+        count = _count_before(words, index - (index > 1 and words[index - 1] in ("test", "tests")))
+        follows = words[index + 1].strip(".,;:()") if index + 1 < len(words) else ""
         if bare in BAD_WORDS:
             if word.endswith((":", "=")) and follows.isdigit():
                 count = int(follows)

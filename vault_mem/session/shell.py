@@ -222,6 +222,7 @@ RUNNERS = {
     "dotenv",
     "doppler",
     "op",
+    "coverage",
 }
 
 
@@ -346,7 +347,7 @@ def _python_tests(words: tuple[str, ...]) -> Tests | None:
             module = words[index + 1]
             if module in TESTERS or module == "unittest":
                 return Tests(module, _picks(words[index + 2 :]))
-            return tests(words[index + 2 :]) if module in ("coverage", "pipenv", "poetry", "uv") else None
+            return tests(words[index + 1 :]) if module in ("coverage", "pipenv", "poetry", "uv") else None
         if word == "-c":
             return None
         if not word.startswith("-"):
