@@ -787,3 +787,51 @@ def test_a_script_that_cannot_be_started_is_not_wired(first: str, usable: bool, 
     # -P: the folder a hook runs in is the project, whose own `vault_mem` must not be taken for ours.
     assert line == (str(program) if usable else f"{tmp_path}/other/python -P -m vault_mem")
     assert hooksfile.recognised(f"{line} hook stop") == (line, "hook stop", False)
+
+
+def test_a_vault_that_was_deleted_is_made_and_trusted_anew(
+    seat: Path, vault_mem: Run, git: Git, environ: dict[str, str]
+) -> None:
+    shutil.rmtree(seat / "vault")
+
+    vault_mem("init", cwd=seat, check=True)
+
+    record = trust.trusted(str(seat / "vault/memory"), environ=environ)
+    assert record is not None
+    assert record.anchor == git(seat / "vault/memory", "rev-parse", "HEAD")
+
+
+def test_a_client_that_runs_no_hooks_at_all_is_named(project: Path, vault_mem: Run) -> None:
+    (project / ".claude").mkdir()
+    (project / SETTINGS).write_text('{"disableAllHooks": true}')
+
+    assert b"hooks-disabled" in vault_mem("init", cwd=project, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ("with blank", "it's", 'a"b', "a$HOME b", "a\nb", "ünï", "-dash", "{program}"))
+def test_a_project_may_have_any_name(name: str, tmp_path: Path, vault_mem: Run, git: Git) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    git(folder, "init", "-q")
+
+    vault_mem("init", cwd=folder, check=True)
+
+    assert git(folder / "vault/memory", "log", "--format=%s") == "vault: begin"
+    assert "vault/" not in git(folder, "status", "--porcelain", "--untracked-files=all")
+    assert b"nothing changed" in vault_mem("init", cwd=folder, check=True).stdout
+    vault_mem("uninstall", cwd=folder, check=True)
+    assert not (folder / ".claude").exists()
+
+
+def test_a_path_that_is_no_text_is_refused_before_anything_is_made(tmp_path: Path, vault_mem: Run) -> None:
+    folder = os.fsencode(tmp_path) + b"/x\xff"
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("this file system takes only UTF-8 names")
+
+    done = vault_mem("init", cwd=os.fsdecode(folder))
+
+    assert done.returncode == 1
+    assert b"bad-path" in done.stderr
+    assert not os.listdir(folder)

@@ -125,6 +125,8 @@ def looked_at(target: Target, *, memory_root: str, mode: str, adopt: bool, envir
     Raises MemoryRootError, RefusedError, UnsafeGitConfigError or GitRefusedError; nothing is written.
     """
     base = roots.base_of(target.root, environ=environ)
+    if os.fsencode(base).decode("utf-8", "replace") != base:
+        raise RefusedError("bad-path", f"{base!r} is not UTF-8; what is kept about a seat could not name it")
     declared = roots.declared(base)
     wanted = roots.checked(memory_root, where="--memory-root") if memory_root else ""
     if wanted and declared is not None and wanted != declared:
@@ -295,7 +297,8 @@ def _is_vault(memory: str, names: set[str]) -> bool:
 def _declaration(marker: str, relative: str, *, is_declared: bool) -> tuple[bytes | None, bytes]:
     """The former bytes of the declaration and the new ones; all that others wrote there stays."""
     try:
-        former = files.read(marker, limit=roots.MARKER_LIMIT)
+        # A link is written through by nobody here; one that declares is only read.
+        former = (files.read_followed if is_declared else files.read)(marker, limit=roots.MARKER_LIMIT)
     except FileNotFoundError:
         return None, (f'{{"schemaVersion": 1, "{roots.FIELD}": {jsonspans.dumped(relative)}}}\n').encode()
     except OSError as error:
@@ -337,7 +340,8 @@ def made(site: Site, *, started_by: str, environ: Mapping[str, str], now: float)
         and set_driver(site.memory, site.target.root, started_by=started_by, environ=environ)
     ):
         done.append("set the merge driver of the vault")
-    if not site.trusted or site.begin:
+    # A vault that was deleted and made anew starts with an anchor of its own.
+    if not site.trusted or site.begin or (site.is_new and site.mode != ADOPTED):
         trust.grant(site.memory, anchored, seat=site.target.root, environ=environ, now=now)
         done.append("trusted this seat for this user")
     return tuple(done)

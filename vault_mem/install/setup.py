@@ -297,7 +297,7 @@ def _warnings(wish: Wish, target: seat.Target, *, environ: Mapping[str, str], cw
         )
     yield from _twice(wish, target, environ=environ)
     if "claude" in harnesses(wish.harness):
-        yield from _plugin(target, environ=environ)
+        yield from _claude(target, environ=environ)
     if "codex" in harnesses(wish.harness):
         yield from _codex(wish, target, environ=environ)
 
@@ -325,8 +325,8 @@ def _twice(wish: Wish, target: seat.Target, *, environ: Mapping[str, str]) -> It
                 )
 
 
-def _plugin(target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether our plugin is on as well: its hooks and those of the settings file would both run."""
+def _claude(target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether Claude Code runs hooks at all, and our plugin as well: its hooks and those of the settings file would both run."""
     for place in clients.places(project=target.project, environ=environ):
         try:
             root = hooksfile.parsed(
@@ -334,6 +334,10 @@ def _plugin(target: seat.Target, *, environ: Mapping[str, str]) -> Iterator[Find
             )
         except hooksfile.SettingsError:
             continue
+        switch = root.get("disableAllHooks") if root else None
+        if switch is not None and switch.value is True:
+            what = f"{place.path} switches all hooks off: disableAllHooks"
+            yield Finding("hooks-disabled", WARN, place.path, what)
         enabled = root.get("enabledPlugins") if root else None
         for key, value in zip(enabled.keys, enabled.items, strict=True) if enabled and enabled.keys else ():
             if str(key.value).startswith(f"{hooksfile.PROGRAM}@") and value.value is True:
