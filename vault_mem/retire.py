@@ -188,6 +188,8 @@ def _due(store: Store, *, now: float) -> tuple[str, ...]:
         outcome = retire(store, now=now, slack=upkeep.SLACK)
         limit = outcome.limit
         done.append(f"{outcome.token}:{len(outcome.retired)}" if outcome.retired else outcome.token)
+        if outcome.retired:
+            past.remember_gone(store)
     except (GitRefusedError, LockBusyError, OSError) as error:
         limit = upkeep.note(store.runtime).limit
         done.append(f"not-retired: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vault_mem.capsule import model, selector
+from vault_mem.capsule.inert import plain
 from vault_mem.errors import VaultMemError
 from vault_mem.record import NamedTuple
 from vault_mem.vault import past, tree
@@ -38,7 +39,9 @@ class AmbiguousIdError(VaultMemError):
 
     def __init__(self, given: str, ids: list[str]) -> None:
         self.ids = ids
-        super().__init__(f"{len(ids)} capsules have an id that begins with {given!r}")
+        shown = ", ".join(plain(name) for name in ids[:AMBIGUOUS_SHOWN])
+        more = f" and {len(ids) - AMBIGUOUS_SHOWN} more" if len(ids) > AMBIGUOUS_SHOWN else ""
+        super().__init__(f"{len(ids)} capsules have an id that begins with {given!r}: {shown}{more}")
 
 
 class Row(NamedTuple):
@@ -77,8 +80,11 @@ def newest_first(rows: Iterable[Row]) -> list[Row]:
     )
 
 
-def rows(store: Store, *, everything: bool = False, at: str = "", status: str = "") -> list[Row]:
-    """The capsules of the tree, or of an earlier commit; with *everything* also those that left it. Raises VaultMemError."""
+def rows(store: Store, *, everything: bool = False, at: str = "", status: str = "", named: str = "") -> list[Row]:
+    """The capsules of the tree, or of an earlier commit; with *everything* also those that left it. Raises VaultMemError.
+
+    named: of those that left, only the ones whose file name begins so, if there are such.
+    """
     found: list[Row] = []
     if at or everything:
         with past.opened(store) as reading:
@@ -87,7 +93,8 @@ def rows(store: Store, *, everything: bool = False, at: str = "", status: str = 
                 found = [row_of(each.candidate, commit=commit) for each in past.tree(reading, commit)]
             if everything:
                 found += [
-                    row_of(each.candidate, commit=each.commit, gone=True) for each in past.gone(reading, rev=commit)
+                    row_of(each.candidate, commit=each.commit, gone=True)
+                    for each in past.gone(reading, store, rev=commit, named=named)
                 ]
     if not at:
         here = [row_of(candidate) for candidate in tree.entries(store.memory)[0]]
@@ -104,7 +111,7 @@ def find(store: Store, given: str, *, at: str = "") -> Row:
     """
     matching = _matching(rows(store, at=at), given)
     if not matching and store.keeps_history:
-        matching = _matching(rows(store, at=at, everything=True), given)
+        matching = _matching(rows(store, at=at, everything=True, named=given), given)
     if not matching:
         raise NoSuchCapsuleError(
             f"no capsule has the id {given!r} or one that begins so; `vault-mem list --all` shows what there is"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vault_mem.repo.history import Moment
     from vault_mem.repo.store import Reading
 
-FIRST = 8  # commits read for every row asked for, at first
+FIRST = 20  # commits read for every row asked for, at first
 MOST = 64  # and at most; what lies behind is said to be there
 
 
@@ -60,7 +60,7 @@ class Tale(NamedTuple):
 def told(reading: Reading, *, count: int = 0, capsule: str = "", rev: str = "") -> Tale:
     """The newest *count* rows (0: all), of one capsule when it is named."""
     if capsule or not count:
-        moments = history.events(reading, rev=rev)
+        moments = history.events(reading, rev=rev, only=capsule)
         entries = folded(history.of(moments, capsule) if capsule else moments, whole=True)
         return Tale(tuple(entries[:count] if count else entries), bool(count) and len(entries) > count)
     for moments, whole, oldest, last in _stretches(reading, count, rev):

@@ -62,10 +62,14 @@ class Batch(NamedTuple):
 _FORMAT = "--format=%H%x00%ct%x00%B"
 
 
-def events(store: Reading, *, rev: str = "", since: str = "") -> tuple[Moment, ...]:
-    """Every event up to *rev* (after *since*), newest first; commits that are not ours are passed over."""
+def events(store: Reading, *, rev: str = "", since: str = "", only: str = "") -> tuple[Moment, ...]:
+    """Every event up to *rev* (after *since*), newest first; commits that are not ours are passed over.
+
+    only: a capsule; git then looks for its name, and commits that merely hold it may be among the events.
+    """
     span = [rev or store.rev, f"^{since}"] if since else [rev or store.rev]
-    out = store.text("log", "-z", "--topo-order", "--no-show-signature", _FORMAT, *_revisions(span), "--")
+    found = ["--fixed-strings", f"--grep=Capsule-Id: {only}"] if only else []
+    out = store.text("log", "-z", "--topo-order", "--no-show-signature", *found, _FORMAT, *_revisions(span), "--")
     return tuple(_moments(out))
 
 
@@ -160,8 +164,8 @@ def ever(store: Reading, *, rev: str = "") -> dict[str, str]:
     return {path: id_of(path) for path in reversed(out.split("\0")) if path.endswith(SUFFIX)}
 
 
-def gone(store: Reading, *, rev: str = "") -> dict[str, Gone]:
-    """The capsules that left the tree up to *rev*, by path, with the last commit that had each."""
+def gone(store: Reading, *, rev: str = "", since: str = "") -> dict[str, Gone]:
+    """The capsules that left the tree up to *rev* (after *since*), by path, with the last commit that had each."""
     present = tree(store, rev)
     arguments = [
         "log",
@@ -172,7 +176,8 @@ def gone(store: Reading, *, rev: str = "") -> dict[str, Gone]:
         "--no-show-signature",
         "--format=%x00%H%x00%P",
     ]
-    out = store.text(*arguments, *_revisions([rev or store.rev]), "--", FOLDER)
+    span = [rev or store.rev, *([f"^{since}"] if since else [])]
+    out = store.text(*arguments, *_revisions(span), "--", FOLDER)
     found: dict[str, Gone] = {}
     for record in out.split("\0\0"):
         removed, _, rest = record.strip("\0").partition("\0")

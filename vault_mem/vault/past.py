@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from vault_mem import files, jsontext
 from vault_mem.capsule import header
 from vault_mem.capsule.selector import Candidate
 from vault_mem.errors import HeaderError, VaultMemError
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vault_mem.vault.store import Store
+
+
+INDEX = "index/gone.json"
 
 
 class NoSuchRevisionError(VaultMemError):
@@ -67,10 +73,47 @@ def tree(reading: repository.Store, commit: str) -> tuple[Past, ...]:
     return tuple(_read(reading, [(commit, name) for name in names]))
 
 
-def gone(reading: repository.Store, *, rev: str = "") -> tuple[Past, ...]:
-    """The capsules that left the tree up to *rev*, each as its last commit had it."""
-    found = history.gone(reading, rev=rev)
-    return tuple(_read(reading, [(each.last, each.path) for each in found.values()]))
+def gone(reading: repository.Store, store: Store, *, rev: str = "", named: str = "") -> tuple[Past, ...]:
+    """The capsules that left the tree up to *rev*, each as its last commit had it; with *named* those whose file name begins so, if any."""
+    found = history.gone(reading, rev=rev) if rev else _gone_now(reading, store)
+    rows = [each for each in found.values() if named and each.id.startswith(named)] or list(found.values())
+    return tuple(_read(reading, [(each.last, each.path) for each in rows]))
+
+
+def remember_gone(store: Store) -> None:
+    """Bring what is kept about capsules that left the tree up to date, so that nobody waits for it later. Raises GitRefusedError."""
+    with opened(store) as reading:
+        _gone_now(reading, store)
+
+
+def _gone_now(reading: repository.Store, store: Store) -> dict[str, history.Gone]:
+    """As `history.gone`, which looks at every commit; what it found is kept with the commit it is good for, and only newer ones are looked at."""
+    path = f"{store.runtime}/{INDEX}"
+    head = reading.text("rev-parse", "--verify", "--end-of-options", reading.rev).strip()
+    since, known = _kept(path)
+    if since == head:
+        return known
+    if since and not history.is_ancestor(reading, since, head):
+        since, known = "", {}
+    present = history.tree(reading, head)
+    newer = history.gone(reading, rev=head, since=since)
+    found = {name: each for name, each in {**known, **newer}.items() if name not in present}
+    rows = [[each.path, each.id, each.removed, each.last] for each in found.values()]
+    try:
+        files.make_dirs(os.path.dirname(path))
+        text = jsontext.dumps({"head": head, "gone": rows}, escaped=True)
+        files.write_atomic(path, text.encode(), mode=0o600, durable=False)
+    except OSError:
+        pass  # slower next time
+    return found
+
+
+def _kept(path: str) -> tuple[str, dict[str, history.Gone]]:
+    try:
+        value = jsontext.loads(files.read(path).decode())
+        return str(value["head"]), {str(row[0]): history.Gone(*map(str, row)) for row in value["gone"]}
+    except (OSError, ValueError, TypeError, KeyError, IndexError):
+        return "", {}
 
 
 def _read(reading: repository.Store, places: Iterable[tuple[str, str]]) -> Iterable[Past]:
