@@ -329,6 +329,11 @@ def test_another_lifecycle_is_refused_with_the_diff_and_taken_out_when_asked(
     assert len(_own(project / SETTINGS)) == len(hooksfile.HOOKS)
     assert not _own(home / SETTINGS)
 
+    vault_mem("uninstall", cwd=project, check=True)
+
+    assert (home / SETTINGS).read_text() == former
+    assert not (project / SETTINGS).exists()
+
 
 def test_a_broken_declaration_is_never_answered_with_a_default(project: Path, vault_mem: Run) -> None:
     (project / ".aigent").mkdir()

@@ -74,7 +74,8 @@ def planned(
         )
     if not wire:
         later = mark + text.encode() if text is not None else None
-        return Wire(place, path, former, later, Undo(), done)
+        _refuse_unwritable(path, place, former, later)
+        return Wire(place, path, former, later, kept.undo if kept else Undo(), done, (), _original(kept, former))
     change = hooksfile.install(text, program=program, where=place.path)
     later = mark + change.text.encode() if change.done or done else former
     _refuse_unwritable(path, place, former, later)
@@ -91,10 +92,12 @@ def unplanned(place: Place, *, environ: Mapping[str, str]) -> Wire:
     mark, text = hooksfile.decoded(former, where=place.path)
     later_text, change = hooksfile.remove(text, kept.undo if kept else None, where=place.path)
     later = mark + later_text.encode() if later_text is not None else None
+    done = change.done
     if kept and kept.original is not None and _hash(former) == kept.left:
         later = kept.original
+        done = done or ("gave back what another tool had there",)
     _refuse_unwritable(path, place, former, later)
-    return Wire(place, path, former, later, change.undo, change.done, change.notes)
+    return Wire(place, path, former, later, change.undo, done if later != former else (), change.notes)
 
 
 def read(place: Place) -> tuple[str, bytes | None]:
