@@ -331,7 +331,7 @@ def _target(store: Store, cursor: Cursor, session: str, *, now: float) -> Target
     mine = [
         found
         for found in tree.entries(store.memory)[0]
-        if found.fields and selector.text_of(found.fields, "session_id") == session
+        if found.fields and selector.session_of(found) in (session, identity.legacy_mark(session))
     ]
     mine.sort(
         key=lambda found: (not model.is_autosave(found.fields or {}), selector.created_of(found.fields or {}) or 0.0),
@@ -394,7 +394,11 @@ def _merged(
         fields = _first_header(store, event, target, delta, now=now)
         document = codec.render(codec.Capsule(fields, codec.blank_body()))
         return sections.merge(document, delta.bullets, day=stamps.day(delta.newest or now)).document, fields
-    day = selector.text_of(target.fields, "started_at") or selector.text_of(target.fields, "created_at")
+    # Headers of aigent-OS have no start: the day in the name stays when `created_at` moves on.
+    named = selector.text_of(target.fields, "id")[:10]
+    day = selector.text_of(target.fields, "started_at") or (
+        named if stamps.epoch_of(named) is not None else selector.text_of(target.fields, "created_at")
+    )
     document = sections.merge(target.document, delta.bullets, day=day[:10]).document
     fields = dict(target.fields)
     if model.is_autosave(fields):

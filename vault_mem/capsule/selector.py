@@ -126,6 +126,16 @@ def text_of(fields: Mapping[str, Value], key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def session_of(candidate: Candidate) -> str:
+    """The session a capsule belongs to; for an autosave of aigent-OS, which does not name one, how its file's name ends (`-auto-…`)."""
+    fields = candidate.fields or {}
+    session = text_of(fields, "session_id")
+    if session or not model.is_autosave(fields):
+        return session
+    _, mark, short = candidate.name.partition("-auto-")
+    return mark + short
+
+
 def is_placeholder(fields: Mapping[str, Value]) -> bool:
     """Whether objective or next action only says that nothing was captured."""
     return gate.not_captured(text_of(fields, "objective")) or gate.not_captured(text_of(fields, "next_valid_action"))

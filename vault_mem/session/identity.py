@@ -43,3 +43,8 @@ def autosave_id(safe: str, day: str, *, n: int = 1) -> str:
     # Time-ordered ids of sessions a minute apart share their first eight characters; the hash tells them apart.
     name = f"{day}-auto-{safe[:8]}-{_digest(safe)[:4]}"
     return name if n < 2 else f"{name}-{n}"
+
+
+def legacy_mark(safe: str) -> str:
+    """How the name of an aigent-OS autosave of the session *safe* ends; its header does not name the session."""
+    return f"-auto-{safe if safe.startswith('session-') else safe[:8]}"
