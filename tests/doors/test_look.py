@@ -409,3 +409,82 @@ def test_every_line_of_git_in_the_audit_guide_gives_the_facts_of_the_log(
                 value,
             )
         assert each["last"] in told
+
+
+def test_an_embedded_vault_is_looked_at_on_its_own_reference(
+    project: Path, vault_mem: Run, git: Git, environ: dict[str, str]
+) -> None:
+    vault_mem("init", "--mode", "embedded", cwd=project, check=True)
+    environ["VAULT_MEM_RETIRE_AFTER"] = "2"
+    store = seats.opened(explicit=str(project), environ=environ, cwd=str(project))
+    before = (git(project, "rev-parse", "HEAD"), git(project, "status", "--porcelain"))
+    for number in range(4):
+        saved(store, f"2026-11-18-{number}", number, status="resumed")
+    vault_mem("retire", cwd=project, environ=environ, check=True)
+
+    listed = document(vault_mem, store, "list", "--all")["capsules"]
+    told = document(vault_mem, store, "log", "-n", "20")["entries"]
+    shown = document(vault_mem, store, "show", "2026-11-18-0", "--history")
+
+    assert [(row["id"][-1], row["gone"]) for row in listed] == [("3", False), ("2", False), ("1", True), ("0", True)]
+    assert [each["event"] for each in told] == ["retire", *["autosave"] * 4]
+    assert shown["capsule"]["gone"]
+    assert [row["id"] for row in document(vault_mem, store, "list", "--at", f"{store.ref}~3")["capsules"]] == [
+        "2026-11-18-1",
+        "2026-11-18-0",
+    ]
+    assert document(vault_mem, store, "diff", "2026-11-18-3")["lines"]
+    assert document(vault_mem, store, "explain", "--at", "2026-11-18T08:28:00Z", code=4)["tier"] == "none"
+    assert (git(project, "rev-parse", "HEAD"), git(project, "status", "--porcelain")) == before
+    assert b"not-ours-to-pack" in vault_mem("gc", cwd=project, check=True).stdout
+
+
+def test_an_adopted_tree_without_a_repository_shows_what_lies_there_and_says_that_it_has_no_history(
+    tmp_path: Path, vault_mem: Run
+) -> None:
+    place = tmp_path / "adopted"
+    folder = place / "memory" / "capsules"
+    folder.mkdir(parents=True)
+    fields = {
+        "id": "hand", "status": "active", "objective": "do it", "waiting_on": "nobody", "next_valid_action": "go on",
+        "created_at": "2026-11-18T08:00:00Z",
+    }  # fmt: skip
+    (folder / "hand.md").write_text(f"---\n{header.render(fields)}---\n", encoding="utf-8")
+    vault_mem("init", "--adopt", cwd=place, check=True)
+
+    listed = vault_mem("list", cwd=place, check=True).stdout
+    told = vault_mem("log", cwd=place)
+
+    assert b'hand  -  "do it"' in listed
+    assert b"out: hand" in vault_mem("explain", cwd=place, check=True).stdout
+    assert b"go on" in vault_mem("show", "hand", cwd=place, check=True).stdout
+    assert vault_mem("retire", cwd=place, check=True).stdout.startswith(b"never")
+    assert told.returncode == 1
+    assert b"not-a-repository" in told.stderr
+    assert b"Traceback" not in told.stderr
+
+
+def test_a_head_without_a_branch_and_a_merge_in_progress_can_be_looked_at(
+    lived: seats.Store, vault_mem: Run, git: Git
+) -> None:
+    git(lived.memory, "checkout", "-q", "--detach")
+    Path(lived.memory, ".git/MERGE_HEAD").write_text(git(lived.memory, "rev-parse", "HEAD~1") + "\n", "utf-8")
+
+    assert len(document(vault_mem, lived, "log")["entries"]) == 4
+    assert len(document(vault_mem, lived, "list", "--all")["capsules"]) == 3
+
+
+def test_looking_changes_nothing_in_the_vault(lived: seats.Store, vault_mem: Run, git: Git) -> None:
+    def state() -> tuple[str, str, dict[str, bytes]]:
+        files = {str(path): path.read_bytes() for path in Path(lived.memory, "capsules").rglob("*.md")}
+        index = Path(lived.memory, ".git/index").read_bytes()
+        return git(lived.memory, "for-each-ref"), str(hash(index)), files
+
+    before = state()
+    for arguments in (
+        ("list", "--all"), ("show", "2026-11-18-a", "--history"), ("diff", "2026-11-18-a"), ("log", "--graph"),
+        ("explain",), ("explain", "--at", "HEAD~2"), ("retire", "--dry-run"),
+    ):  # fmt: skip
+        vault_mem(*arguments, cwd=lived.seat.root, check=True)
+
+    assert state() == before
