@@ -219,9 +219,11 @@ class Seat:
             out.write(self._next_turn())
 
     def _payload(self, event: str, session: str | None = None, **more: object) -> bytes:
+        # A session has a transcript of its own: with this one's, the next start would save it as left behind.
+        transcript = self.transcript.with_name(f"{session or self.session}.jsonl")
         base = {
             "session_id": session or self.session,
-            "transcript_path": str(self.transcript),
+            "transcript_path": str(transcript if session else self.transcript),
             "cwd": str(self.project),
             "hook_event_name": event,
         }
