@@ -13,7 +13,12 @@ CLIENTS = frozenset({"claude", "codex"})
 
 
 def of(pid: int, *, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Pid and start time of the client above *pid*; (0, "") when no known client is there."""
+    """Pid and start time of the client above *pid*; (0, "") when no known client is there.
+
+    A replay (`VAULT_MEM_NOW`) has none: the client that may run around it is not the one that was recorded.
+    """
+    if environ.get("VAULT_MEM_NOW"):
+        return 0, ""
     for process in processes.ancestors(pid):
         if process.name in CLIENTS:
             return process.pid, process.start

@@ -6,13 +6,15 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.conftest import program, with_package
+
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
 RECORDING = Path(__file__).parent.parent / "data" / "sessions" / "csv-importer"
@@ -218,3 +220,19 @@ def test_the_clock_of_a_replay_cannot_make_the_future(seat: Path, vault_mem: Any
 
     (capsule,) = (seat / "vault/memory/capsules").rglob("*.md")
     assert "2199" not in capsule.read_text("utf-8")
+
+
+def test_a_client_around_the_replay_is_not_taken_for_the_recorded_one(
+    seat: Path, environ: dict[str, str], tmp_path: Path
+) -> None:
+    client = tmp_path / "claude"
+    shutil.copy(os.path.realpath("/bin/sh"), client)
+    client.chmod(0o755)
+    command = [str(client), "-c", '"$@"; exit $?', "sh", *program("replay", str(RECORDING))]
+
+    subprocess.run(command, cwd=seat, env=with_package(environ), check=True, capture_output=True, timeout=60)
+
+    runtime = seat / "vault/memory/runtime"
+    records = [json.loads(path.read_text("utf-8")) for path in (runtime / "sessions").iterdir()]
+    assert {record["pid"] for record in records} == {0}
+    assert not (runtime / "handoff").exists()
