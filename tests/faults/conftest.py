@@ -107,7 +107,7 @@ class Client:
         for folder in (self.vault, self.vault / ".git", self.vault / "runtime", self.project / ".git"):
             for path in folder.rglob("*") if folder.is_dir() else ():
                 name = path.name
-                if name.endswith(".lock") and ".git" in path.parts:
+                if name.endswith(".lock") and ".git" in path.parts and name != "vault.lock":
                     found.append(str(path))
                 if name.startswith("vault-mem-") or name in ("committing.json", "pending.json"):
                     found.append(str(path))
@@ -144,6 +144,19 @@ def client(project: Path, environ: dict[str, str]) -> Client:
     create.exclude(str(project), MEMORY, environ=environ)
     identity = trust.Identity("dedicated", "", (head,), head)
     trust.grant(str(memory), identity, seat=str(project), environ=environ, now=1.0)
+    return Client(project, environ)
+
+
+@pytest.fixture
+def guest(project: Path, environ: dict[str, str], git: Git) -> Client:
+    """A session in a vault that is embedded in the project's repository, where the person has staged something."""
+    memory = declared(project)
+    ref = create.embedded_ref(MEMORY)
+    head = create.embed(str(project), MEMORY, ref=ref, environ=environ, at=1.0)
+    identity = trust.Identity("embedded", ref, (head,), head)
+    trust.grant(str(memory), identity, seat=str(project), environ=environ, now=1.0)
+    (project / "staged").write_text("s\n", encoding="utf-8")
+    git(project, "add", "staged")
     return Client(project, environ)
 
 

@@ -90,6 +90,36 @@ def test_a_stop_killed_at_any_system_call_is_made_good_by_the_next(
 
 
 @needs_strace
+def test_an_embedded_stop_killed_at_any_system_call_leaves_the_person_alone(guest: Client, git: Git) -> None:
+    ref, ended, wanted = "refs/vault-mem/vault-memory", set[str](), []
+    index = (guest.project / ".git/index").read_bytes()
+    branch = git(guest.project, "rev-parse", "HEAD")
+    for call, step in STEPS:
+        if call in ended:
+            continue
+        text = f"Request {call} {step} of the day, please."
+        wanted.append(text)
+        guest.prompt(text)
+
+        killed, _ = _killed(guest, call, step, "hook", "stop", payload=guest.payload(hook_event_name="Stop"))
+
+        assert (guest.project / ".git/index").read_bytes() == index
+        assert git(guest.project, "rev-parse", "HEAD") == branch
+        assert not [path for path in guest.leftovers() if path.endswith(("index.lock", "HEAD.lock"))]
+        assert guest.stop() in ("saved", "no-change")
+        assert guest.leftovers() == []
+        if not killed:
+            ended.add(call)
+
+    added = git(guest.project, "log", "-p", ref)
+    assert [text for text in wanted if text not in added] == []
+    assert git(guest.project, "fsck", "--strict", "--no-dangling") == ""
+    (capsule,) = guest.vault.glob("capsules/*/*.md")
+    name = capsule.relative_to(guest.vault).as_posix()
+    assert git(guest.project, "show", f"{ref}:{name}") + "\n" == capsule.read_text("utf-8")
+
+
+@needs_strace
 def test_a_delivery_killed_at_any_system_call_is_never_repeated_in_silence(client: Client, git: Git) -> None:
     ended, printed = set[str](), 0
     for call, step in STEPS:

@@ -374,3 +374,21 @@ def test_what_an_operator_keeps_for_themselves_is_named(tmp_path: Path) -> None:
     ):
         place.write_text(text, encoding="utf-8")
         assert taken_over.operator_owned(str(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("mode", ("adopted",))
+def test_a_capsule_that_is_opened_again_counts_as_never_handed_out(
+    session: Session, vault_mem: Callable[..., subprocess.CompletedProcess[bytes]]
+) -> None:
+    session.turn("Split the parser and keep the tests green.", "Split.")
+    first = session.sibling()
+    first.start()
+    first.turn("And now the printer as well, please.", "Done.")
+    name = session.capsule().stem
+
+    vault_mem("capsule", "resolve", first.capsule().stem, "--why", "done", cwd=session.seat, check=True)
+    vault_mem("capsule", "reopen", name, cwd=session.seat, check=True)
+    told = session.sibling().start()
+
+    assert "Split the parser" in told.split("CAPSULES NOT SELECTED")[0]
+    assert "may already have been delivered" not in told

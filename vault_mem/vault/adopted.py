@@ -61,6 +61,10 @@ def note(store: Store, path: str, data: bytes | None, event: Event) -> None:
         before = receipts.load_intent(store.runtime, event.consumer)
         intent = before or receipts.Intent(event.id, event.consumer, event.at)
         receipts.store_intent(store.runtime, intent._replace(done=True))
+    if event.event == lineage.REOPEN:
+        for intent in receipts.intents(store.runtime):
+            if intent.done and intent.capsule == event.id:
+                files.remove(f"{store.runtime}/deliveries/{intent.session}.json")
     point(store, path, data, event)
 
 
