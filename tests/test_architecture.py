@@ -67,6 +67,7 @@ FLOORS = {
             "roots",
             "settings",
             "spool",
+            "statusfile",
             "tmux",
             "transcript",
             "trust",

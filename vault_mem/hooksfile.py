@@ -331,6 +331,10 @@ def _with_program(text: str, entry: Entry, program: str) -> str:
     if command is None:
         return text
     old = str(command.value)
+    if node.get("args") is not None:
+        # Started without a shell: the path as it is, not as a shell reads it.
+        words = shlex.split(program)
+        return text[: command.start] + jsonspans.dumped(words[0] if len(words) == 1 else old) + text[command.end :]
     new = old.replace(entry.program, program, 1) if entry.program in old else program
     return text[: command.start] + json.dumps(new, ensure_ascii=False) + text[command.end :]
 

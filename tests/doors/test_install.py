@@ -840,3 +840,22 @@ def test_a_path_that_is_no_text_is_refused_before_anything_is_made(tmp_path: Pat
     assert done.returncode == 1
     assert b"bad-path" in done.stderr
     assert not os.listdir(folder)
+
+
+def test_the_status_line_is_touched_only_when_asked_and_comes_back(project: Path, vault_mem: Run) -> None:
+    former = '{"statusLine": {"type": "command", "command": "~/s.sh"}}\n'
+    settings = project / SETTINGS
+    settings.parent.mkdir()
+    settings.write_text(former)
+    vault_mem("init", cwd=project, check=True)
+    untouched = json.loads(settings.read_text())["statusLine"]
+
+    vault_mem("init", "--status-line", cwd=project, check=True)
+    again = vault_mem("init", cwd=project, check=True)
+
+    assert untouched == {"type": "command", "command": "~/s.sh"}
+    assert json.loads(settings.read_text())["statusLine"]["command"].endswith("vault-mem statusline -- sh -c '~/s.sh'")
+    assert b"nothing changed" in again.stdout
+    settings.write_text(settings.read_text() + "\n")
+    vault_mem("uninstall", cwd=project, check=True)
+    assert settings.read_text() == former + "\n"

@@ -326,3 +326,13 @@ def test_a_text_is_json_for_us_exactly_when_it_is_for_python(text: str) -> None:
         ours = False
 
     assert ours == valid
+
+
+def test_an_entry_that_is_started_without_a_shell_keeps_its_form() -> None:
+    mine = {"type": "command", "command": "/old dir/vault-mem", "args": ["hook", "stop"]}
+
+    change = hooksfile.install(json.dumps({"hooks": {"Stop": [_group(mine)]}}), program=PROGRAM)
+
+    (kept,) = json.loads(change.text)["hooks"]["Stop"][0]["hooks"]
+    assert kept == {**mine, "command": "/opt/my tools/vault-mem"}
+    assert hooksfile.install(change.text, program=PROGRAM).text == change.text

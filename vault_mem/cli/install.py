@@ -71,6 +71,7 @@ def _set_up(
         replace_hooks=getattr(options, "replace_hooks", False),
         no_hooks=getattr(options, "no_hooks", False),
         source=getattr(options, "source", ""),
+        status_line=getattr(options, "status_line", False),
     )
     removing = command == "uninstall"
     plan = (setup.planned_removal if removing else setup.planned)(wish, environ=environ, cwd=cwd)
@@ -132,6 +133,9 @@ def _parser(command: str) -> Parser:
             "--replace-hooks", action="store_true", help="take out the hooks of another lifecycle (aigent-OS, Harnery)"
         )
     if command != "uninstall":
+        parser.add_argument(
+            "--status-line", action="store_true", help="show ours as well: around your own, which uninstall gives back"
+        )
         parser.add_argument(
             "--from", dest="source", default="", metavar="URL", help="clone an existing vault into the memory root"
         )

@@ -46,6 +46,7 @@ class Wish:
     replace_hooks: bool = False
     no_hooks: bool = False
     source: str = ""
+    status_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
             environ=environ,
             without=[(event, group, index) for event, group, index, _, _ in foreign.get(place.path, ())],
             wire=place in wanted,
+            status_line=wish.status_line and place in wanted,
         )
         for place in dict.fromkeys([*wanted, *_places(foreign, target.project, environ=environ)])
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from vault_mem import files, hooksfile, jsontext, stamps, trust
+from vault_mem import files, hooksfile, jsontext, stamps, statusfile, trust
 from vault_mem.clients import Place
 from vault_mem.errors import ExternallyChangedError
 from vault_mem.hooksfile import SettingsError, Undo
@@ -60,8 +60,12 @@ def planned(
     environ: Mapping[str, str],
     without: Sequence[tuple[str, int, int]] = (),
     wire: bool = True,
+    status_line: bool = False,
 ) -> Wire:
-    """What `init` makes of the file: our entries added or mended (*wire*), the foreign ones at *without* taken out. Raises SettingsError."""
+    """What `init` makes of the file: our entries added or mended (*wire*), the foreign ones at *without* taken out. Raises SettingsError.
+
+    With *status_line*, and where ours is there already, the status line is wrapped.
+    """
     path, former = read(place)
     kept = _kept(path, environ=environ)
     mark, text = hooksfile.decoded(former, where=place.path) if former is not None else (b"", None)
@@ -77,7 +81,14 @@ def planned(
         _refuse_unwritable(path, place, former, later)
         return Wire(place, path, former, later, kept.undo if kept else Undo(), done, (), _original(kept, former))
     change = hooksfile.install(text, program=program, where=place.path)
-    later = mark + change.text.encode() if change.done or done else former
+    text = change.text
+    if place.harness == "claude" and (status_line or statusfile.is_ours(text)):
+        try:
+            text = statusfile.wrapped(text, program=program)
+        except statusfile.StatusLineError as error:
+            raise SettingsError(f"{place.path}: {error}; nothing was changed") from error
+        done += ("statusLine: ours, around the one that was there",) if text != change.text else ()
+    later = mark + text.encode() if change.done or done else former
     _refuse_unwritable(path, place, former, later)
     undo = kept.undo.over(change.undo) if kept else change.undo
     return Wire(place, path, former, later, undo, done + change.done, change.notes, _original(kept, former))
@@ -90,9 +101,12 @@ def unplanned(place: Place, *, environ: Mapping[str, str]) -> Wire:
         return Wire(place, path, None, None, Undo())
     kept = _kept(path, environ=environ)
     mark, text = hooksfile.decoded(former, where=place.path)
+    hooks = text
+    if hooksfile.parsed(text, where=place.path) is not None:
+        text = statusfile.unwrapped(text)
     later_text, change = hooksfile.remove(text, kept.undo if kept else None, where=place.path)
     later = mark + later_text.encode() if later_text is not None else None
-    done = change.done
+    done = change.done + (("statusLine: the one from before",) if text != hooks else ())
     if kept and kept.original is not None and _hash(former) == kept.left:
         later = kept.original
         done = done or ("gave back what another tool had there",)
