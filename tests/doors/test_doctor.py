@@ -94,7 +94,7 @@ def test_a_fresh_seat_is_sound(seat: Path, vault_mem: Run) -> None:
     assert done.stdout.decode().splitlines()[-1] == "verdict: sound (0 to mend, 0 to look at)"
     assert b"FAIL" not in done.stdout
     assert b"WARN" not in done.stdout
-    assert b"6 run as installed" in done.stdout
+    assert b"6 of 6 commands run as installed" in done.stdout
 
 
 @pytest.mark.parametrize("options", (("--mode", "embedded"), ("--harness", "codex"), ("--scope", "user")), ids=" ".join)

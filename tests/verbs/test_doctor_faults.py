@@ -844,6 +844,8 @@ FAULTS = (
     ("started-below-root", below, None),
     ("bad-client-home", variable("CLAUDE_CONFIG_DIR", "relative"), None),
     ("codex-unreviewed", codex_unreviewed, None),
+    ("ceiling-above-compaction", variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "100000"), None),
+    ("ceiling-above-compaction", variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "300000"), None),
     ("client-missing", no_clients, None),
     ("client-silent", client("exit 1"), None),
     ("client-old", client("echo 1.0.3"), None),

@@ -149,10 +149,14 @@ def _show(scene: Scene, findings: Sequence[Finding], mended: Sequence[Mended], o
             f"vault        {scene.git.head[:12]}, {len(scene.memory.candidates)} capsules, {scene.trusting.state}\n"
         )
     versions = ", ".join(f"{client.name} {plain(client.version)}" for client in scene.wiring.clients if client.version)
-    hooks = sum(1 for each in scene.wiring.commands if each.ours)
-    if hooks or versions:
+    for file in scene.wiring.files:
+        hooks = sum(1 for each in file.commands if each.ours)
+        if hooks:
+            out.write(f"hooks        {hooks} in {plain(file.path, limit=300)} ({file.harness}, {file.scope})\n")
+    ran = sum(not each.problem for each in scene.wiring.runs)
+    if scene.wiring.runs or versions:
         out.write(
-            f"hooks        {hooks} wired, {len(scene.wiring.runs)} run as installed{f'; {versions}' if versions else ''}\n"
+            f"             {ran} of {len(scene.wiring.runs)} commands run as installed{f'; {versions}' if versions else ''}\n"
         )
     out.write(f"looked at    {', '.join(name for name, _ in FAMILIES)}\n\n")
     for each in mended:

@@ -411,6 +411,12 @@ HOOKS = (
         "Codex has not been told that our hooks may run",
         "`codex exec` passes over hooks that were not reviewed, without a word",
     ),
+    Kind(
+        "ceiling-above-compaction",
+        WARN,
+        "the client compacts by itself before the context ceiling is reached",
+        "the session loses its detail before anybody is told that it is time for a hand-over",
+    ),
     Kind("client-missing", NOTE, "no client program is on PATH", "hooks run only when a client starts them"),
     Kind("client-silent", WARN, "a client program does not tell its version", "it may not start at all"),
     Kind(

@@ -29,6 +29,7 @@ VERSION_LIMIT = 5.0
 FILE_LIMIT = 4 << 20
 SKILLS = ("context-capsule", "resume")
 _SHELL = "/bin/sh"
+_WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
 _SEAL = re.compile(rb"\n<!-- vault-mem ([0-9a-f]{16}) -->\n?\Z")
 
 
@@ -39,8 +40,10 @@ def look(*, project: str, environ: Mapping[str, str], run_hooks: bool, trusted: 
     except VaultMemError as error:
         return Wiring(home_problem=str(error), clients=tuple(_clients(environ)))
     own = {**environ, "CLAUDE_PROJECT_DIR": project}
-    found = tuple(_settings(place, environ=own) for place in places)
-    plugins = tuple(_plugins(found, environ))
+    config = f"{clients.codex_home(environ)}/config.toml"
+    table = _toml(config)
+    found = (*(_settings(place, environ=own) for place in places), *_codex_config(config, table, environ=own))
+    plugins = tuple(_plugins(found))
     runs = tuple(_runs(found, project=project, environ=own, trusted=trusted)) if run_hooks else ()
     return Wiring(
         found,
@@ -48,7 +51,8 @@ def look(*, project: str, environ: Mapping[str, str], run_hooks: bool, trusted: 
         tuple(_clients(environ)),
         tuple(_skills(found, project=project, environ=environ)),
         plugins=plugins,
-        unreviewed=tuple(_unreviewed(found, environ)),
+        unreviewed=tuple(_unreviewed(found, table)),
+        compaction=tuple(_compaction(found, config, table, environ)),
     )
 
 
@@ -252,34 +256,61 @@ def _bytes(path: str) -> bytes | None:
         return None
 
 
-def _plugins(found: tuple[SettingsFile, ...], environ: Mapping[str, str]) -> Iterator[str]:
+def _plugins(found: tuple[SettingsFile, ...]) -> Iterator[str]:
     """Settings that enable our plugin: its hooks count as one more scope."""
-    del environ
     for file in found:
-        if file.harness != "claude" or not file.exists:
-            continue
-        try:
-            value = json.loads(files.read_followed(file.path, limit=FILE_LIMIT).decode("utf-8-sig"))
-        except (OSError, ValueError, RecursionError):
-            continue
+        value = _json(file.path) if file.harness == "claude" and file.exists else None
         enabled = value.get("enabledPlugins") if isinstance(value, dict) else None
         for name, on in enabled.items() if isinstance(enabled, dict) else ():
             if on and str(name).partition("@")[0] == hooksfile.PROGRAM:
                 yield file.path
 
 
-def _unreviewed(found: tuple[SettingsFile, ...], environ: Mapping[str, str]) -> Iterator[str]:
-    """Codex entries of ours that its configuration knows no review of."""
-    ours = [(file, command) for file in found if file.harness == "codex" for command in file.commands if command.ours]
-    if not ours:
-        return
+def _toml(path: str) -> dict[str, Any]:
+    """Codex's configuration; empty when there is none or it cannot be read."""
     import tomllib
 
     try:
-        text = files.read_followed(f"{clients.codex_home(environ)}/config.toml", limit=FILE_LIMIT).decode("utf-8")
-        table: Any = tomllib.loads(text)
+        return tomllib.loads(files.read_followed(path, limit=FILE_LIMIT).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
-        table = {}
+        return {}
+
+
+def _codex_config(path: str, table: dict[str, Any], *, environ: Mapping[str, str]) -> Iterator[SettingsFile]:
+    """Hooks that stand in Codex's configuration instead of a hooks file."""
+    place = clients.Place("codex", "config", path)
+    commands = tuple(_commands(place, table, environ=environ))
+    if commands:
+        yield SettingsFile("codex", "config", path, exists=True, commands=commands)
+
+
+def _compaction(
+    found: tuple[SettingsFile, ...], config: str, table: dict[str, Any], environ: Mapping[str, str]
+) -> Iterator[tuple[str, int]]:
+    """The places that tell a client at how many tokens it compacts by itself."""
+    limit = table.get("model_auto_compact_token_limit")
+    if isinstance(limit, int) and limit > 0:
+        yield config, limit
+    told = [("the environment", environ.get(_WINDOW))]
+    for file in found:
+        value = _json(file.path) if file.harness == "claude" and file.exists else None
+        own = value.get("env") if isinstance(value, dict) else None
+        told.append((file.path, own.get(_WINDOW) if isinstance(own, dict) else None))
+    for where, text in told:
+        if isinstance(text, str | int) and str(text).isdigit() and int(text):
+            yield where, int(text)
+
+
+def _json(path: str) -> Any:
+    try:
+        return json.loads(files.read_followed(path, limit=FILE_LIMIT).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _unreviewed(found: tuple[SettingsFile, ...], table: dict[str, Any]) -> Iterator[str]:
+    """Codex entries of ours that its configuration knows no review of."""
+    ours = [(file, command) for file in found if file.harness == "codex" for command in file.commands if command.ours]
     hooks = table.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     known = set(state) if isinstance(state, dict) else set()

@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vault_mem import files, gitconfig, jsontext, receipts, trust, version
+from vault_mem import clients, files, gitconfig, jsontext, receipts, trust, version
 from vault_mem.doctor.lookstate import is_left
 from vault_mem.errors import VaultMemError
 from vault_mem.lock import Locked
@@ -173,7 +173,7 @@ def _hooks(scene: Scene, found: list[Finding], tools: Tools) -> Iterator[Mended]
     commands = [command for command in scene.wiring.commands if command.ours]
     for path in dict.fromkeys(finding.where for finding in found):
         mine = [command for command in commands if command.file == path]
-        if not mine:
+        if not mine or mine[0].scope not in clients.SCOPES:
             continue
         tokens = {finding.token for finding in found if finding.where == path}
         anew = [

@@ -201,7 +201,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Hooks, clients, skills."""
+    """Hooks, clients, skills. *compaction*: where a client is told to compact, and at how many tokens."""
 
     files: tuple[SettingsFile, ...] = ()
     runs: tuple[Run, ...] = ()
@@ -210,6 +210,7 @@ class Wiring:
     home_problem: str = ""
     plugins: tuple[str, ...] = ()
     unreviewed: tuple[str, ...] = ()
+    compaction: tuple[tuple[str, int], ...] = ()
 
     @property
     def commands(self) -> tuple[Command, ...]:

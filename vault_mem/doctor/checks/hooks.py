@@ -8,7 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from vault_mem import hooksfile
-from vault_mem.doctor.catalogue import found
+from vault_mem.doctor.catalogue import NOTE, found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,12 @@ def _files(scene: Scene) -> Iterator[Finding]:
 def _presence(scene: Scene, ours: list[Command]) -> Iterator[Finding]:
     wiring = scene.wiring
     if not ours and not wiring.plugins:
-        yield found("hooks-missing", scene.place.root, "no settings file of any scope starts vault-mem", _init(scene))
+        lately = [row for row in scene.state.log if row.door]
+        text = "no settings file of any scope starts vault-mem"
+        if lately:
+            # A plugin loaded for one start (`--plugin-dir`) stands in no settings file.
+            text += f", but hooks ran lately ({lately[-1].door}): from a plugin, it seems"
+        yield found("hooks-missing", scene.place.root, text, _init(scene), severity=NOTE if lately else "")
         return
     for harness in dict.fromkeys(command.harness for command in ours):
         have = [command for command in ours if command.harness == harness]

@@ -36,6 +36,15 @@ def check(scene: Scene) -> Iterator[Finding]:
         if not command.ours:
             yield from _foreign(scene, command)
     yield from _clients(scene)
+    ceiling = scene.settings.ceiling
+    for where, tokens in scene.wiring.compaction:
+        if tokens <= ceiling:
+            yield found(
+                "ceiling-above-compaction",
+                where,
+                f"the client compacts at {tokens} tokens, the ceiling is {ceiling}",
+                f"export VAULT_MEM_CEILING={tokens * 8 // 10}   # or set ceiling in config.toml of vault-mem",
+            )
     for skill in scene.wiring.skills:
         if skill.state in ("missing", "edited", "link"):
             fix = "" if skill.state == "edited" else f"vault-mem init --root {shlex.quote(scene.place.root)}"
