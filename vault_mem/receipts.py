@@ -240,6 +240,11 @@ def spooled(runtime: str) -> bool:
         return False
 
 
+def owed(runtime: str) -> bool:
+    """Whether something waits to be committed: a delta in the spool, or a file whose commit was refused."""
+    return spooled(runtime) or os.path.lexists(f"{runtime}/pending.json")
+
+
 def store_handoff(runtime: str, *, pid: int, started: str, session: str) -> None:
     """A client process ended a session by /clear: its next session starts from this one's capsule."""
     _store(f"{runtime}/handoff/{pid}-{started}.json", {"session": session})

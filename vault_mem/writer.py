@@ -174,10 +174,11 @@ def _drained(store: Store, *, skip: str, now: float) -> tuple[str, ...]:
 
 
 def drain(store: Store, *, now: float, wait: float) -> tuple[str, ...]:
-    """The same for a hook that has nothing of its own to save; a busy lock leaves it to the next one."""
+    """The same, and what is owed to history, for a hook that has nothing of its own to save; a busy lock leaves it to the next one."""
     try:
         with lock.Locked(store.lock, timeout=wait), processes.Deferred():
-            return _drained(store, skip="", now=now)
+            settled = _settle(store, skip="")
+            return ((settled,) if settled else ()) + _drained(store, skip="", now=now)
     except LockBusyError:
         return ()
 
@@ -574,7 +575,7 @@ def sweep(store: Store, *, skip: str, now: float, wait: float) -> tuple[Outcome,
     Times are those of the records, so that an old session never becomes the newest by being swept.
     """
     outcomes = []
-    if receipts.spooled(store.runtime):
+    if receipts.owed(store.runtime):
         outcomes = [Outcome("pending", problem) for problem in drain(store, now=now, wait=wait)]
     for cursor in receipts.behind(store.runtime, skip=skip):
         record = receipts.load_session(store.runtime, cursor.session)

@@ -111,6 +111,20 @@ def test_a_start_commits_what_waited_before_it_chooses(session: Session, held: l
     assert waiting(session) == []
 
 
+def test_a_start_commits_what_git_refused(session: Session, events: Events, git: Callable[..., str]) -> None:
+    lock_file = session.vault / ".git/index.lock"
+    lock_file.write_bytes(b"")
+    session.turn("Split the parser and keep the tests green.", "Split.")
+    assert events() == []
+    lock_file.unlink()
+
+    session.sibling().start("startup")
+
+    assert [event for event, _, _ in events()] == ["autosave"]
+    assert git(session.vault, "status", "--porcelain") == ""
+    assert not (session.vault / "runtime/pending.json").exists()
+
+
 def test_a_delta_that_was_saved_and_not_removed_is_saved_once(
     session: Session, held: lock.Locked, events: Events, outcome: Told
 ) -> None:
