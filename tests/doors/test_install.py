@@ -859,3 +859,22 @@ def test_the_status_line_is_touched_only_when_asked_and_comes_back(project: Path
     settings.write_text(settings.read_text() + "\n")
     vault_mem("uninstall", cwd=project, check=True)
     assert settings.read_text() == former + "\n"
+
+
+def test_what_belongs_to_the_operator_is_never_written(project: Path, vault_mem: Run) -> None:
+    skill = project / ".claude/skills/resume/SKILL.md"
+    (project / ".aigent").mkdir()
+    (project / ".aigent/operator-owned.json").write_text(json.dumps([SETTINGS]))
+
+    refused = vault_mem("init", cwd=project)
+
+    assert refused.returncode == 1
+    assert b"operator-owned" in refused.stderr
+    assert not (project / ".claude").exists()
+
+    (project / ".aigent/operator-owned.json").write_text(json.dumps([".claude/skills/resume/SKILL.md"]))
+    done = vault_mem("init", cwd=project, check=True)
+
+    assert not skill.exists()
+    assert skill.with_name("SKILL.md.vault-mem-new").is_file()
+    assert b"belongs to the operator" in done.stdout

@@ -342,7 +342,9 @@ def made(site: Site, *, started_by: str, environ: Mapping[str, str], now: float)
         done.append("set the merge driver of the vault")
     # A vault that was deleted and made anew starts with an anchor of its own.
     if not site.trusted or site.begin or (site.is_new and site.mode != ADOPTED):
-        trust.grant(site.memory, anchored, seat=site.target.root, environ=environ, now=now)
+        record = trust.grant(site.memory, anchored, seat=site.target.root, environ=environ, now=now)
+        # Judged here, once its configuration is as it stays, so that the first hook need not do it.
+        trust.unsafe_keys(site.top if site.mode == EMBEDDED else site.memory, record=record)
         done.append("trusted this seat for this user")
     return tuple(done)
 

@@ -14,6 +14,7 @@ from vault_mem import clients, hooksfile
 from vault_mem.install import seat, skills, wiring
 from vault_mem.install.seat import RefusedError
 from vault_mem.report import OK, WARN, Finding
+from vault_mem.vault import adopted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -142,10 +143,16 @@ def planned(wish: Wish, *, environ: Mapping[str, str], cwd: str) -> Plan:
     )
     if foreign and not wish.replace_hooks:
         raise RefusedError("foreign-lifecycle", _foreign_text(foreign, wires))
+    owned = frozenset(os.path.join(target.root, *name.split("/")) for name in adopted.operator_owned(target.root))
+    kept = [wire.place.path for wire in wires if wire.changed and wire.place.path in owned]
+    if kept:
+        raise RefusedError(
+            "operator-owned", f"{kept[0]} belongs to the operator ({adopted.OPERATOR_OWNED}); choose another --scope"
+        )
     written: list[skills.Skill] = []
     for place in wanted:
         folder = clients.skills_dir(place.scope, project=target.project, environ=environ, harness=place.harness)
-        written += skills.planned(folder, program=_spoken(program, environ=environ))
+        written += skills.planned(folder, program=_spoken(program, environ=environ), owned=owned)
     findings = [Finding("note", OK, target.root, note) for note in (*target.notes, *site.notes)]
     findings += [Finding("skill-edited", WARN, skill.path, skill.note) for skill in written if skill.note]
     findings += [Finding("hook-mixed", WARN, wire.place.path, note) for wire in wires for note in wire.notes]

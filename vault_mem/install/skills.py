@@ -43,19 +43,23 @@ def is_ours(data: bytes) -> bool:
     return bool(seal) and _digest(data[: seal.start()]) in seal.group() if seal else False
 
 
-def planned(folder: str, *, program: str) -> tuple[Skill, ...]:
-    """What `init` writes below *folder*; an edited skill stays, and the new text goes beside it. Raises SettingsError."""
+def planned(folder: str, *, program: str, owned: frozenset[str] = frozenset()) -> tuple[Skill, ...]:
+    """What `init` writes below *folder*; a skill that is edited, or *owned* by the operator, stays, and the new text goes beside it.
+
+    Raises SettingsError.
+    """
     found = []
     for name in SKILLS:
         path = os.path.join(folder, name, NAME)
         former, wanted = _read(path), text(name, program=program)
         if former == wanted:
             continue
-        if former is None or is_ours(former):
+        if (former is None or is_ours(former)) and path not in owned:
             found.append(Skill(path, former, wanted))
             continue
         beside = os.path.join(folder, name, BESIDE)
-        note = f"{path} is not as we wrote it and stays; the text of this version lies in {BESIDE} beside it"
+        what = "is not as we wrote it" if path not in owned else "belongs to the operator"
+        note = f"{path} {what} and stays; the text of this version lies in {BESIDE} beside it"
         found.append(Skill(beside, _read(beside), wanted, note))
     return tuple(found)
 
