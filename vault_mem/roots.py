@@ -142,7 +142,8 @@ def _marker_text(marker: str) -> str | None:
     if len(data) > MARKER_LIMIT:
         raise MemoryRootError(f"{marker}: cannot be read (larger than {MARKER_LIMIT} bytes)")
     try:
-        return data.decode("utf-8-sig")
+        # Not "utf-8-sig": that codec is a module of its own on the hook path.
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise MemoryRootError(f"{marker}: is not valid JSON (not UTF-8)") from error
 
