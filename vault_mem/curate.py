@@ -15,6 +15,7 @@ from vault_mem.capsule import codec, draft, header, lifecycle, lineage, model, s
 from vault_mem.capsule.inert import plain
 from vault_mem.errors import AnchorDamageError, ExternallyChangedError, GitRefusedError, HeaderError, VaultMemError
 from vault_mem.repo import objects
+from vault_mem.repo.commit import Committed
 from vault_mem.report import FAIL, Finding
 from vault_mem.session import identity
 from vault_mem.vault import commits, tree
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from vault_mem.capsule.model import Value
     from vault_mem.capsule.selector import Candidate
-    from vault_mem.repo.commit import Committed
     from vault_mem.vault.store import Store
 
 WAIT = 5.0
@@ -200,13 +200,34 @@ def _write(
     final = header.read(document)
     if document != old:
         tree.write(f"{store.memory}/{path}", document, expected=old, durable=store.durable)
-    done = _keep(store, path, document, lineage.WRITE, final, session, now=now)
-    superseded = _superseded(store, mine, name, session, now=now) if model.status_of(final) == model.ACTIVE else ()
+    refused: list[GitRefusedError] = []
+    done = _kept(refused, store, path, document, lineage.WRITE, final, session, now=now)
+    is_active = model.status_of(final) == model.ACTIVE
+    superseded = _superseded(refused, store, mine, name, session, now=now) if is_active else ()
     _point_cursor(store, session.id, path, document)
+    if refused:
+        raise GitRefusedError(refused[0].reason, f"{name} is written; the next save commits it")
     changed = document != old or done.oid != done.parent or bool(superseded)
-    return Done(
-        name, path, model.status_of(final) or "", changed, done.oid if changed else "", superseded, notes, before=""
-    )
+    return Done(name, path, model.status_of(final) or "", changed, done.oid if changed else "", superseded, notes)
+
+
+def _kept(
+    refused: list[GitRefusedError],
+    store: Store,
+    path: str,
+    document: str,
+    event: str,
+    fields: Mapping[str, Value],
+    session: Session,
+    *,
+    now: float,
+) -> Committed:
+    """As `_keep`; what git refuses is owed and collected, so that the files of one step are all as they should be."""
+    try:
+        return _keep(store, path, document, event, fields, session, now=now)
+    except GitRefusedError as error:
+        refused.append(error)
+        return Committed("", "", "refused", {})
 
 
 def _of(candidate: Candidate) -> str:
@@ -294,7 +315,9 @@ def _with_old_bullets(document: str, old: str) -> str:
         return document
 
 
-def _superseded(store: Store, mine: list[Candidate], name: str, session: Session, *, now: float) -> tuple[str, ...]:
+def _superseded(
+    refused: list[GitRefusedError], store: Store, mine: list[Candidate], name: str, session: Session, *, now: float
+) -> tuple[str, ...]:
     """Every active autosave of the session gives way, one commit each."""
     gone = []
     for each in mine:
@@ -306,7 +329,7 @@ def _superseded(store: Store, mine: list[Candidate], name: str, session: Session
         before = tree.read_document(f"{store.memory}/{each.path}")
         after = _moved(before, lifecycle.SUPERSEDE, now=now)
         tree.write(f"{store.memory}/{each.path}", after, expected=before, durable=store.durable)
-        _keep(store, each.path, after, lifecycle.SUPERSEDE, header.read(after), session, now=now)
+        _kept(refused, store, each.path, after, lifecycle.SUPERSEDE, header.read(after), session, now=now)
         gone.append(selector.text_of(fields, "id"))
     return tuple(gone)
 

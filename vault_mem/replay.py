@@ -55,12 +55,11 @@ class NotARecordingError(VaultMemError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A recorded transcript: its file, the session id in it, the id it is replayed under, the project it was recorded in."""
+    """A recorded session: the file of its transcript ("" without one), the session id in it, the id it is replayed under."""
 
     path: str
     recorded: str
     session: str
-    project: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,7 @@ class Recording:
     harness: str
     steps: tuple[Step, ...]
     sessions: tuple[str, ...]
+    project: str = RECORDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +140,21 @@ def _folder(path: str, *, session: str) -> Recording:
     sources = {}
     for number, (recorded, fallback) in enumerate(zip(ids, [*found, *[""] * len(ids)], strict=False)):
         name = named.get(recorded, "" if named else fallback)
-        if not name or os.path.basename(name) != name or not os.path.isfile(os.path.join(path, name)):
-            continue
+        is_there = bool(name) and os.path.basename(name) == name and os.path.isfile(os.path.join(path, name))
         given = session if not number else f"{session}-{number + 1}"
-        project = next((str(row["payload"].get("cwd", "")) for row in rows if row["payload"].get("cwd")), RECORDED)
-        sources[recorded] = Source(os.path.join(path, name), recorded, given if session else recorded, project)
+        sources[recorded] = Source(
+            os.path.join(path, name) if is_there else "", recorded, given if session else recorded
+        )
+    project = next((str(row["payload"].get("cwd", "")) for row in rows if row["payload"].get("cwd")), RECORDED)
     client = str(about.get("client", ""))
     if client not in registry.NAMES:
         client = "codex" if any(name.startswith("rollout-") for name in (*named.values(), *found)) else registry.DEFAULT
     return Recording(
-        os.path.basename(os.path.normpath(path)), client, tuple(_steps(rows, sources)), tuple(dict.fromkeys(ids))
+        os.path.basename(os.path.normpath(path)),
+        client,
+        tuple(_steps(rows, sources)),
+        tuple(source.session for source in sources.values()),
+        project,
     )
 
 
@@ -209,7 +214,7 @@ def _transcript(path: str, *, session: str) -> Recording:
     if not known:
         raise NotARecordingError(f"{path} is no transcript of {' or '.join(registry.NAMES)}: no row of a session in it")
     recorded = recorded or os.path.splitext(os.path.basename(path))[0]
-    source = Source(path, recorded, session or recorded, project)
+    source = Source(path, recorded, session or recorded)
     read = registry.reader(harness)
     steps: list[Step] = []
     said, worked, at, count = "", False, 0.0, 0
@@ -236,7 +241,7 @@ def _transcript(path: str, *, session: str) -> Recording:
             at = max(at, turn.at or 0.0)
         count += 1
     stop(count)
-    return Recording(os.path.basename(path), harness, tuple(steps), (source.session,))
+    return Recording(os.path.basename(path), harness, tuple(steps), (source.session,), project)
 
 
 def _described(path: str) -> tuple[str, str, str, bool]:
@@ -287,16 +292,20 @@ def answers(
         arguments = DOORS.get(step.event)
         if arguments is None or (step.event == "PostToolUse" and not _is_file_tool(step.payload)):
             continue
-        payload = _payload(step, store.seat.root, copies, scratch)
-        done = subprocess.run(
-            [*_started(program), *arguments, *_flags(arguments, recording, store)],
-            input=json.dumps(payload).encode("utf-8"),
-            cwd=store.seat.root,
-            env=_environment(recording, store, step, program, environ),
-            capture_output=True,
-            check=False,
-            timeout=TIMEOUT,
-        )
+        payload = _payload(step, recording.project, store.seat.root, copies, scratch)
+        try:
+            done = subprocess.run(
+                [*_started(program), *arguments, *_flags(arguments, recording, store)],
+                input=json.dumps(payload).encode("utf-8"),
+                cwd=store.seat.root,
+                env=_environment(recording, store, step, program, environ),
+                capture_output=True,
+                check=False,
+                timeout=TIMEOUT,
+            )
+        except subprocess.TimeoutExpired:
+            yield Answer(step, "timeout", problem=f"no answer within {TIMEOUT:.0f} s")
+            return
         after = _head(store)
         answer = _answer(step, done, consumed=after != head)
         yield Answer(step, answer.token, answer.detail, _between(store, head, after), answer.problem)
@@ -355,12 +364,11 @@ def _environment(
     return env
 
 
-def _payload(step: Step, root: str, copies: dict[str, _Copy], scratch: str) -> dict[str, Any]:
+def _payload(step: Step, project: str, root: str, copies: dict[str, _Copy], scratch: str) -> dict[str, Any]:
     """The payload for this seat; its transcript is there, cut to the rows of that moment."""
     given = dict(step.payload)
     recorded = str(given.get("transcript_path") or "")
     place = os.path.join(scratch, os.path.basename(recorded)) if recorded else ""
-    project = step.source.project if step.source else str(given.get("cwd") or RECORDED)
     session = step.source.session if step.source else str(given.get("session_id", ""))
     changes = _changes(project, root, str(given.get("session_id", "")), session)
     if place:
@@ -371,7 +379,7 @@ def _payload(step: Step, root: str, copies: dict[str, _Copy], scratch: str) -> d
         if session != step.source.recorded:
             # Two replays under different names are two transcripts.
             place = os.path.join(scratch, identity.safe_id(session), os.path.basename(recorded))
-        if step.rows is not None:
+        if step.rows is not None and step.source.path:
             copy = copies.setdefault(place, _Copy(step.source, place, changes=changes))
             _grow(copy, step.rows)
     if place:
@@ -382,11 +390,10 @@ def _payload(step: Step, root: str, copies: dict[str, _Copy], scratch: str) -> d
 def _changes(project: str, root: str, recorded: str, session: str) -> tuple[tuple[re.Pattern[bytes], bytes], ...]:
     """Replacements in JSON text: the recorded project by this seat's root, the recorded session id by the one asked for."""
     changes = []
-    within = os.path.realpath(project) == os.path.realpath(root) or os.path.realpath(project).startswith(
-        os.path.realpath(root).rstrip("/") + "/"
-    )
-    if os.path.isabs(project) and project.strip("/") and not within:
-        changes.append((_word(project, rb"(?![\w-]|\.\w)", rb"(?<!\w)"), _inside_json(root)))
+    if os.path.isabs(project) and project.strip("/"):
+        here, there = os.path.realpath(root), os.path.realpath(project)
+        if there != here and not there.startswith(here.rstrip("/") + "/"):
+            changes.append((_word(project, rb"(?![\w-]|\.\w)", rb"(?<!\w)"), _inside_json(root)))
     if recorded and session != recorded:
         changes.append((_word(recorded, rb"(?![\w-])", rb"(?<![\w-])"), _inside_json(session)))
     return tuple(changes)

@@ -236,3 +236,15 @@ def test_a_client_around_the_replay_is_not_taken_for_the_recorded_one(
     records = [json.loads(path.read_text("utf-8")) for path in (runtime / "sessions").iterdir()]
     assert {record["pid"] for record in records} == {0}
     assert not (runtime / "handoff").exists()
+
+
+def test_every_session_of_a_folder_gets_a_name_of_its_own(
+    seat: Path, replayed: Callable[..., dict[str, Any]], git: Callable[..., str]
+) -> None:
+    document = replayed("--as", "mine", str(RECORDING))
+
+    assert document["sessions"] == ["mine", "mine-2"]
+    log = git(seat / "vault/memory", "log", "-p")
+    assert "Capsule-Consumer: mine-2" in log
+    assert FIRST not in log
+    assert SECOND not in log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -352,3 +353,34 @@ def test_json_has_the_keys_of_the_reference(write: Any) -> None:
     assert document["ok"] is True
     assert document["capsule"]["status"] == "active"
     assert document["changed"] is True
+
+
+def test_what_git_refuses_is_written_said_and_committed_by_the_next_save(
+    session: Any, write: Any, seat: Path, git: Any, events: Any
+) -> None:
+    session.turn("Split the parser in two", "It is split.")
+    lock = seat / "vault/memory/.git/index.lock"
+    lock.touch()
+
+    done = write(session=session.id)
+
+    assert done.returncode == 1
+    assert b"git-refused:index-locked" in done.stderr
+    assert b"is written" in done.stderr
+    lock.unlink()
+    session.turn("Now fix the tests", "They are fixed.")
+    assert sorted(event for event, _, _ in events()) == ["autosave", "autosave", "supersede"]
+    assert "Split the parser: keep" in git(seat / "vault/memory", "log", "-p")
+    assert git(seat / "vault/memory", "status", "--porcelain") == ""
+
+
+def test_a_busy_vault_is_said_to_be_so(seat: Path, write: Any, history: Any) -> None:
+    runtime = seat / "vault/memory/runtime"
+    runtime.mkdir(exist_ok=True)
+    with (runtime / "vault.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = write()
+
+    assert done.returncode == 1
+    assert b"lock-busy" in done.stderr
+    assert history() == []
