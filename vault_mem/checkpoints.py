@@ -71,11 +71,12 @@ def locked(runtime: str, session: str, *, timeout: float) -> lock.Locked:
 
 def load(runtime: str, session: str) -> State | None:
     """The state of a session, brought up to its log; None when nothing is known of it."""
-    kept = _kept(folder(runtime, session))
-    return None if kept is None else kept.state
+    found = kept(folder(runtime, session))
+    return None if found is None else found.state
 
 
-def _kept(directory: str) -> Kept | None:
+def kept(directory: str) -> Kept | None:
+    """The state that is kept, brought up to the log; made anew where it is damaged or ahead of it."""
     size = _size(f"{directory}/{LOG}")
     stored = _stored(directory)
     if stored is not None and stored.size == size:
@@ -227,7 +228,7 @@ def store(directory: str, state: State, size: int, *, durable: bool = True) -> N
 
 def states(runtime: str) -> tuple[State, ...]:
     """The states of all sessions, the one that changed last first. Cheap enough for the doctor: one small file a session."""
-    found = [kept.state for directory in directories(runtime) if (kept := _kept(directory)) is not None]
+    found = [known.state for directory in directories(runtime) if (known := kept(directory)) is not None]
     return tuple(sorted(found, key=lambda state: (-state.updated, state.session)))
 
 
@@ -299,10 +300,3 @@ def sweep(directory: str, *, now: float) -> int:
             except OSError:
                 continue
     return swept
-
-
-def keep_text(runtime: str, session: str, name: str, text: str) -> None:
-    """Keep what a session was told, byte for byte."""
-    directory = f"{folder(runtime, session)}/told"
-    files.make_dirs(directory)
-    files.write_atomic(f"{directory}/{name}.txt", text.encode("utf-8", "replace"), durable=False)

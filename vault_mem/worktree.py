@@ -42,6 +42,14 @@ def _git_dir(top: str) -> str:
     return os.path.normpath(os.path.join(top, pointer[8:])) if pointer.startswith("gitdir: ") else ""
 
 
+def directories(top: str) -> tuple[str, str]:
+    """Git's own directory of a work tree, and the one that all work trees of the repository share; empty where there is none."""
+    git_dir = _git_dir(top) if top else ""
+    if not git_dir:
+        return "", ""
+    return git_dir, os.path.normpath(os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")) or "."))
+
+
 def _commit(git_dir: str, ref: str) -> str:
     common = os.path.normpath(os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")) or "."))
     loose = _line(os.path.join(common, ref))

@@ -67,4 +67,7 @@ def parse(payload: bytes, *, harness: str = "") -> HookEvent:
         harness=harness or recognised(value),
         model=model if isinstance(model, str) else str(model.get("id", "")) if isinstance(model, dict) else "",
         agent_id=text_of("agent_id"),
+        agent_type=text_of("agent_type"),
+        turn=text_of("turn_id") or text_of("prompt_id"),
+        given=value,
     )

@@ -23,7 +23,7 @@ SAVING = {"stop": 2.0, "session-end": 0.3, "pre-compact": 2.0}
 """Hooks that save, and how many seconds they may wait for the vault lock."""
 NOTING = ("user-prompt-submit",)
 QUIET = ("post-tool-use", "post-compact")
-QUIET_TOKENS = ("saved", "no-change", "noted", "nothing-to-do")
+QUIET_TOKENS = ("saved", "no-change", "noted", "nothing-to-do", "completed", "briefed")
 
 
 class Outcome(NamedTuple):
@@ -141,13 +141,43 @@ def _run(chosen: Options, event: HookEvent, environ: Mapping[str, str], *, now: 
 
 
 def _act(chosen: Options, event: HookEvent, store: Store, *, now: float) -> Outcome:
+    if chosen.event == "post-compact" or (chosen.event == "pre-compact" and event.session_id):
+        from vault_mem.hooks import compact
+
+        if chosen.event == "post-compact":
+            return Outcome(*compact.after(event, store, now=now))
+        return Outcome(*compact.before(event, store, now=now, wait=SAVING[chosen.event]))
     if chosen.event in QUIET:
-        return Outcome("nothing-to-do")
+        return _caught_up(chosen, event, store, now=now) or Outcome("nothing-to-do")
     from vault_mem import writer
 
     if chosen.event in NOTING:
-        return Outcome(writer.note_prompt(event, store, now=now).token)
+        noted = Outcome(writer.note_prompt(event, store, now=now).token)
+        _caught_up(chosen, event, store, now=now)
+        return noted
     saved = writer.save(event, store, now=now, wait=SAVING[chosen.event])
     if chosen.event == "session-end" and event.reason == "clear":
         writer.hand_off(event, store)
+    if chosen.event == "stop":
+        _caught_up(chosen, event, store, now=now)
     return Outcome(saved.token, f"{saved.capsule} {saved.detail}".strip(), saved.problems)
+
+
+def _caught_up(chosen: Options, event: HookEvent, store: Store, *, now: float) -> Outcome | None:
+    """What a compaction left to do for this hook; one look at a file name where there was none."""
+    if not event.session_id:
+        return None
+    from vault_mem.session import identity
+
+    opened = f"{store.runtime}/context/open/{identity.safe_id(event.session_id)}"
+    if not os.path.exists(opened) and not (event.agent_id and chosen.event == "post-tool-use"):
+        return None
+    from vault_mem.hooks import compact
+
+    try:
+        return Outcome(*compact.later(event, store, chosen.event, now=now))
+    except (VaultMemError, OSError) as error:
+        # What the hook itself was for is done; this is said and does not undo it.
+        token = error.token if isinstance(error, VaultMemError) else f"error:{type(error).__name__}"
+        streams.complain(token, f"{token}: {error}")
+        return Outcome(token, str(error))

@@ -156,6 +156,9 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
             detail=line,
         )
         return
+    if request.source == resume.COMPACT and request.session and not request.peek:
+        _briefed(request, event, store, now=now)
+        return
     answer = _served(request, store, now=now, say=streams.put_context)
     _noted(request, store, answer, now=now)
     receipts.log(
@@ -208,6 +211,22 @@ def _noted(request: Request, store: seats.Store, answer: Answer, *, now: float) 
             streams.complain("LIFECYCLE-EXTENSION", line)
 
 
+def _briefed(request: Request, event: HookEvent, store: seats.Store, *, now: float) -> None:
+    """After a compaction: the session gets its own state back, whatever became of its capsule."""
+    from vault_mem.hooks import compact
+
+    resume.started(request, store, now=now)
+    cwd = event.cwd if os.path.isabs(event.cwd) else os.getcwd()
+    session = (request.session or "")[:128]
+    try:
+        done = compact.start(event._replace(cwd=cwd), store, now=now)
+    except (OSError, VaultMemError) as error:
+        token = error.token if isinstance(error, VaultMemError) else "not-delivered"
+        done = compact.Done(token, str(error))
+        streams.complain(token, str(error))
+    receipts.log(store.runtime, now=now, door="resume", outcome=done.token, session=session, detail=done.detail)
+
+
 def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[str], None]) -> Answer:
     for note in store.notes:
         receipts.log(store.runtime, now=now, door="resume", outcome=note, session=(request.session or "")[:128])
@@ -231,7 +250,7 @@ def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[
 def _sweep(request: Request, store: seats.Store, *, now: float) -> None:
     """Save what a client left behind when it died; only then is the writer loaded."""
     session = identity.safe_id(request.session) if request.session else ""
-    if not receipts.behind(store.runtime, skip=session) and not receipts.spooled(store.runtime):
+    if not receipts.behind(store.runtime, skip=session) and not receipts.owed(store.runtime):
         return
     from vault_mem import writer
 

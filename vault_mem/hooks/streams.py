@@ -50,9 +50,11 @@ def put(handle: int, text: str) -> None:
         data = data[os.write(handle, data) :]
 
 
-def put_context(text: str) -> None:
-    """The one document a SessionStart hook answers with."""
-    document = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+def put_context(text: str, *, event: str = "SessionStart", warning: str = "") -> None:
+    """The one document a hook answers with: text for the model, and a warning that clients show the person."""
+    document: dict[str, object] = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+    if warning:
+        document["systemMessage"] = warning
     put(1, jsontext.dumps(document) + "\n")
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from vault_mem.record import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 
 class HookEvent(NamedTuple):
-    """One hook call; a field that the payload does not have, or has with another type, is empty."""
+    """One hook call; a field that the payload does not have, or has with another type, is empty. given: the payload itself."""
 
     event: str = ""
     session_id: str = ""
@@ -21,3 +26,6 @@ class HookEvent(NamedTuple):
     harness: str = ""
     model: str = ""
     agent_id: str = ""
+    agent_type: str = ""
+    turn: str = ""
+    given: Mapping[str, Any] = {}
