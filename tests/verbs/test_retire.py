@@ -114,6 +114,17 @@ def test_what_may_still_be_wanted_stays(store: seats.Store, status: str, autosav
     assert goes or outcome.kept[oldest] == status
 
 
+def test_active_autosaves_that_left_are_counted_in_the_ledger(store: seats.Store, vault_mem: Run) -> None:
+    for number in range(7):
+        saved(store, number, "active")
+    retire.retire(store, now=DAY + 9999)
+
+    assert json.loads(vault_mem("explain", "--json", cwd=store.seat.root, check=True).stdout)["left"] == 3
+    assert b"\n3 active autosaves left the tree" in vault_mem("explain", cwd=store.seat.root, check=True).stdout
+    Path(store.runtime, "index/gone.json").write_text('{"head": "HEAD", "gone": [[]]}', "utf-8")
+    assert b"\n3 active autosaves left the tree" in vault_mem("explain", cwd=store.seat.root, check=True).stdout
+
+
 def test_an_edited_or_uncommitted_file_is_never_taken_away(store: seats.Store) -> None:
     ids = [saved(store, number) for number in range(7)]
     edited = Path(store.memory, "capsules/2026-11", f"{ids[0]}.md")

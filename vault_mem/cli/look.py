@@ -290,7 +290,7 @@ def _explain(store: Store, options: words.Options, *, now: float, out: TextIO, l
             {"token": line.partition(":")[0], "severity": "warn", "where": "", "what": clean(line), "fix": ""}
             for line in found.faults
         ]
-        _put(out, "explain", ok=row is not None, findings=findings, tier=selection.tier, capsule=capsule_of(row) if row else None, rejected=rejected, unavailable=selection.unavailable, at=stamps.utc(found.now))  # fmt: skip
+        _put(out, "explain", ok=row is not None, findings=findings, tier=selection.tier, capsule=capsule_of(row) if row else None, rejected=rejected, unavailable=selection.unavailable, at=stamps.utc(found.now), left=found.left)  # fmt: skip
         return 0 if row else 4
     out.writelines(f"{line}\n" for line in found.faults)
     if row is not None:
@@ -315,4 +315,8 @@ def _explain(store: Store, options: words.Options, *, now: float, out: TextIO, l
         head, groups, tail = procedure.ledger(selection.rejected)
         lines = [head, *groups, *tail] if head else []
     out.writelines(f"{line}\n" for line in lines)
+    if found.left:
+        out.write(
+            f"{found.left} active autosaves left the tree behind newer capsules: vault-mem list --all --status active\n"
+        )
     return 0 if row is not None else 4

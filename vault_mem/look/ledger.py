@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vault_mem import index
 from vault_mem.capsule import lineage, selector
+from vault_mem.errors import GitRefusedError
 from vault_mem.record import NamedTuple
 from vault_mem.repo import history
 from vault_mem.vault import choice, past
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Ledger(NamedTuple):
-    """What would be handed out and why nothing else. faults, delivered: lines that are inert already. now: the time the choice is made for."""
+    """What would be handed out and why nothing else. faults, delivered: lines that are inert already. now: the time the choice is made for.
+
+    left: active capsules that left the tree behind newer ones, so that nobody chooses among them.
+    """
 
     selection: Selection
     now: float
@@ -26,13 +30,18 @@ class Ledger(NamedTuple):
     delivered: str = ""
     faults: tuple[str, ...] = ()
     commit: str = ""
+    left: int = 0
 
 
 def now(store: Store, *, now: float) -> Ledger:
     """The choice at this moment, for a fresh session."""
     book, faults = choice.book(store)
     chosen, selection, delivered = choice.choose(store, book, "", now=now)
-    return Ledger(selection, now, chosen.fields if chosen else {}, delivered, faults)
+    try:
+        left = past.still_active(store) if store.keeps_history else 0
+    except GitRefusedError:
+        left = 0  # the faults say it already
+    return Ledger(selection, now, chosen.fields if chosen else {}, delivered, faults, "", left)
 
 
 def then(store: Store, at: str, *, now: float) -> Ledger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from vault_mem import files, jsontext
-from vault_mem.capsule import header
+from vault_mem.capsule import header, model
 from vault_mem.capsule.selector import Candidate
 from vault_mem.errors import HeaderError, VaultMemError
 from vault_mem.record import NamedTuple
@@ -75,7 +75,9 @@ def tree(reading: repository.Store, commit: str) -> tuple[Past, ...]:
 
 def gone(reading: repository.Store, store: Store, *, rev: str = "", named: str = "") -> tuple[Past, ...]:
     """The capsules that left the tree up to *rev*, each as its last commit had it; with *named* those whose file name begins so, if any."""
-    found = history.gone(reading, rev=rev) if rev else _gone_now(reading, store)
+    found = (
+        history.gone(reading, rev=rev) if rev else {path: each for path, (each, _) in _gone_now(reading, store).items()}
+    )
     rows = [each for each in found.values() if named and each.id.startswith(named)] or list(found.values())
     return tuple(_read(reading, [(each.last, each.path) for each in rows]))
 
@@ -86,8 +88,14 @@ def remember_gone(store: Store) -> None:
         _gone_now(reading, store)
 
 
-def _gone_now(reading: repository.Store, store: Store) -> dict[str, history.Gone]:
-    """As `history.gone`, which looks at every commit; what it found is kept with the commit it is good for, and only newer ones are looked at."""
+def still_active(store: Store) -> int:
+    """How many capsules left the tree while they were active. Raises GitRefusedError."""
+    with opened(store) as reading:
+        return sum(status == model.ACTIVE for _, status in _gone_now(reading, store).values())
+
+
+def _gone_now(reading: repository.Store, store: Store) -> dict[str, tuple[history.Gone, str]]:
+    """With the last status of each. As `history.gone`, which looks at every commit; what it found is kept with the commit it is good for, and only newer ones are looked at."""
     path = f"{store.runtime}/{INDEX}"
     head = reading.text("rev-parse", "--verify", "--end-of-options", reading.rev).strip()
     since, known = _kept(path)
@@ -97,8 +105,11 @@ def _gone_now(reading: repository.Store, store: Store) -> dict[str, history.Gone
         since, known = "", {}
     present = history.tree(reading, head)
     newer = history.gone(reading, rev=head, since=since)
-    found = {name: each for name, each in {**known, **newer}.items() if name not in present}
-    rows = [[each.path, each.id, each.removed, each.last] for each in found.values()]
+    places = {each.path: (each.last, each.path) for each in newer.values()}
+    ends = {each.path: model.status_of(each.candidate.fields or {}) or "" for each in _read(reading, places.values())}
+    fresh = {path: (each, ends.get(path, "")) for path, each in newer.items()}
+    found = {path: each for path, each in {**known, **fresh}.items() if path not in present}
+    rows = [[each.path, each.id, each.removed, each.last, status] for each, status in found.values()]
     try:
         files.make_dirs(os.path.dirname(path))
         text = jsontext.dumps({"head": head, "gone": rows}, escaped=True)
@@ -108,10 +119,12 @@ def _gone_now(reading: repository.Store, store: Store) -> dict[str, history.Gone
     return found
 
 
-def _kept(path: str) -> tuple[str, dict[str, history.Gone]]:
+def _kept(path: str) -> tuple[str, dict[str, tuple[history.Gone, str]]]:
     try:
         value = jsontext.loads(files.read(path).decode())
-        return str(value["head"]), {str(row[0]): history.Gone(*map(str, row)) for row in value["gone"]}
+        return str(value["head"]), {
+            str(row[0]): (history.Gone(*map(str, row[:4])), str(row[4])) for row in value["gone"]
+        }
     except (OSError, ValueError, TypeError, KeyError, IndexError):
         return "", {}
 
