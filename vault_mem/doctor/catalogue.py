@@ -513,12 +513,17 @@ PROVE = (
         "the proof changed HEAD, the branch, the index or the configuration",
         "that must never happen; please report it",
     ),
-    Kind("proved", NOTE, "a save, a resume and an undo were landed for real", "timings are in the text"),
+    Kind(
+        "proved",
+        NOTE,
+        "a save, a resume and an undo were landed for real",
+        "what a hook does works here; of the proof only unreferenced objects are left",
+    ),
     Kind(
         "proved-despite",
         NOTE,
         "something that stops your own commits was there and did not stop the save",
-        "it is explained so that you can mend it when you like",
+        "your own commits in the vault fail or wait; mend it when you like",
     ),
 )
 ODD = (Kind("check-failed", WARN, "a check of the doctor itself failed", "what it looks at is unknown"),)

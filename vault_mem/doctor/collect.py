@@ -64,7 +64,7 @@ def look(
     if place.memory_exists and not place.token:
         git = tried("git", Git(), lambda: lookgit.look(place=place, trusting=trusting, environ=environ, now=now))
         state = tried("state", State(), lambda: lookstate.look(place=place, trusting=trusting, git=git, now=now))
-        memory = tried("capsules", Memory(), lambda: lookcapsules.look(place=place, state=state, git=git, now=now))
+        memory = tried("capsules", Memory(), lambda: lookcapsules.look(place=place, state=state, now=now))
     wiring = Wiring()
     if place.root:
         wiring = tried(

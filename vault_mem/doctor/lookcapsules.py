@@ -14,19 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vault_mem.capsule.selector import Candidate
-    from vault_mem.doctor.scene import Git, Place, State
+    from vault_mem.doctor.scene import Place, State
 
 CLOSELY = 300
 """How many documents are read as a whole; the newest names."""
 
 
-def look(*, place: Place, state: State, git: Git, now: float) -> Memory:
+def look(*, place: Place, state: State, now: float) -> Memory:
     """The capsules; what history says of them is taken from the book as it lies there, which is not brought up to date."""
     candidates, unavailable = tree.entries(place.memory)
     book = index.read(state.runtime)
     facts = choice.facts_of(candidates, book, started=now)
     selection = selector.select(candidates, now=now, facts=facts, unavailable=unavailable)
-    behind = "the book of deliveries is not up to date" if git.head and book.head != git.head else ""
     problems: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     for candidate in sorted(candidates, key=lambda each: each.path, reverse=True)[:CLOSELY]:
@@ -37,7 +36,7 @@ def look(*, place: Place, state: State, git: Git, now: float) -> Memory:
         for session, capsule, _ in state.intents
         if (delivery := book.delivery(capsule)) is not None and delivery.consumer == session
     )
-    return Memory(candidates, unavailable, selection, tuple(problems), tuple(damaged), behind, delivered)
+    return Memory(candidates, unavailable, selection, tuple(problems), tuple(damaged), delivered)
 
 
 def _closely(memory: str, candidate: Candidate) -> Iterator[tuple[str, str]]:

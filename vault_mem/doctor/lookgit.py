@@ -130,14 +130,21 @@ class Asker:
 
     def __init__(self, worktree: str, environ: Mapping[str, str]) -> None:
         self.worktree, self.environ = worktree, environ
+        self.late: list[str] = []
 
     def __call__(self, *arguments: str, at: str = "") -> program.Finished | None:
         """How git answered in the work tree, or in *at*."""
         try:
             return program.run(
-                ["--no-optional-locks", *arguments], worktree=at or self.worktree, environ=self.environ, limit=LIMIT
+                ["--no-optional-locks", *arguments],
+                worktree=at or self.worktree,
+                environ=self.environ,
+                # A partial clone must not go to the network for what is missing.
+                extra={"GIT_NO_LAZY_FETCH": "1"},
+                limit=LIMIT,
             )
-        except GitRefusedError:
+        except GitRefusedError as error:
+            self.late.append(f"git {arguments[0]}: {error.reason}")
             return None
 
     def lines(self, *arguments: str, at: str = "") -> list[str]:
@@ -168,7 +175,7 @@ def _asked(
         return replace(git, broken=(_line(connected.err) or "objects are missing",))
     git = _compared(git, ask, rev, memory=place.memory)
     git = _history(git, ask, rev, trusting)
-    return _around(git, ask, place)
+    return replace(_around(git, ask, place), late=tuple(ask.late))
 
 
 def _names_a_commit(repository: shape.Repository) -> bool:

@@ -6,9 +6,10 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import files, jsontext, lock, processes, receipts, stamps
+from vault_mem import checkpoints, files, jsontext, lock, processes, receipts, stamps
 from vault_mem.doctor.scene import Logged, State
 from vault_mem.repo import create, light
+from vault_mem.session import continuity
 from vault_mem.vault import commits
 from vault_mem.vault import store as seats
 
@@ -58,6 +59,7 @@ def look(*, place: Place, trusting: Trusting, git: Git, now: float) -> State:
         unsaved=tuple(cursor.session for cursor in receipts.behind(runtime, skip="")),
         log=rows,
         seen_hooks=os.path.exists(f"{runtime}/log.jsonl"),
+        context=() if problem else continuity.findings(checkpoints.states(runtime)),
     )
 
 

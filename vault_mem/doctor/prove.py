@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import tempfile
 import time
 from dataclasses import dataclass
@@ -284,14 +285,14 @@ def despite(scene: Scene, proof: Proof, *, environ: Mapping[str, str]) -> Iterat
             "proved-despite",
             lock.path,
             f"index.lock, {lock.age / 60:.0f} minutes old: your own commits fail; {landed_so} on its own reference, {then}",
-            "vault-mem doctor --fix" if left else f"ls -l {lock.path}",
+            "vault-mem doctor --fix" if left else f"ls -l {shlex.quote(lock.path)}",
         )
     if git.refusal == "detached-head":
         yield found(
             "proved-despite",
             where,
             f"detached HEAD: {landed_so} on its own reference; saves in the vault are written and wait for a branch, nothing is lost",
-            f"git -C {where} switch -c recovered",
+            f"git -C {shlex.quote(where)} switch -c recovered",
         )
     if git.ahead and git.behind:
         yield found(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from vault_mem.capsule.extension import Declaration
     from vault_mem.capsule.selector import Candidate, Selection
+    from vault_mem.report import Finding
     from vault_mem.settings import Settings
 
 
@@ -27,7 +28,6 @@ class Place:
     error: str = ""
     memory_exists: bool = False
     off: tuple[str, ...] = ()
-    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Git:
     behind: int = 0
     broken: tuple[str, ...] = ()
     foreign_history: str = ""
-    loose_objects: int = 0
+    late: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,7 @@ class State:
     unsaved: tuple[str, ...] = ()
     log: tuple[Logged, ...] = ()
     seen_hooks: bool = False
+    context: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,6 @@ class Memory:
     selection: Selection | None = None
     problems: tuple[tuple[str, str], ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
-    history_problem: str = ""
     delivered: frozenset[tuple[str, str]] = frozenset()
 
 

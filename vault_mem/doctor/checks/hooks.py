@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -216,8 +215,3 @@ def _runs(scene: Scene, ours: list[Command]) -> Iterator[Finding]:
         else:
             token = "hook-fails"
         yield found(token, where, what, _init(scene, command))
-
-
-def program_name(path: str) -> str:
-    """The name of a program without its folder, in lower case."""
-    return os.path.basename(path).lower()

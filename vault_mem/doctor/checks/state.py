@@ -42,6 +42,7 @@ def check(scene: Scene) -> Iterator[Finding]:
     yield from _locking(scene)
     yield from _owed(scene)
     yield from _failures(scene)
+    yield from scene.state.context
 
 
 def _room(scene: Scene) -> Iterator[Finding]:

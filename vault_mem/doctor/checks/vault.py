@@ -46,6 +46,8 @@ def check(scene: Scene) -> Iterator[Finding]:
     yield from _shape(scene)
     yield from _locks(git)
     yield from _configuration(scene)
+    for text in git.late:
+        yield found("check-failed", git.worktree, text, f"git -C {_at(git)} count-objects -vH   # then: vault-mem gc")
     if git.head:
         yield from _contents(scene)
 
