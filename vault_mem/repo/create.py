@@ -116,7 +116,7 @@ def embed(top: str, relative: str, *, ref: str, environ: Mapping[str, str], at: 
     """
     repository = shape.opened(top, environ=environ, ref=ref)
     exclude(top, relative, environ=environ)
-    files.make_dirs(f"{top}/{relative}", 0o755)
+    files.make_dirs(f"{top}/{relative}/capsules", 0o755)
     head = objects.head_of(repository, environ=environ)
     if head is not None:
         return head
