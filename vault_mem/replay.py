@@ -36,7 +36,29 @@ DOORS = {
     "SessionEnd": ("hook", "session-end"),
 }
 """Recorded event -> arguments of the program; every other event has no hook of ours."""
-FINE = frozenset(("saved", "no-change", "noted", "nothing-to-do", "no-transcript", "handed-over", "oriented", "silent"))
+LOST = frozenset(
+    [
+        "bad-payload",
+        "usage",
+        "killed",
+        "recursion",
+        "no-seat",
+        "untrusted",
+        "untrusted-seat",
+        "bad-memory-root",
+        "unsafe-git-config",
+        "lock-busy",
+        "lock-unusable",
+        "changed-meanwhile",
+        "anchor-damage",
+        "checkpoint-unwritable",
+        "not-delivered",
+        "consume-pending",
+        "consume-unrecordable",
+    ]
+)
+"""Outcomes of a hook that did not do what it is for."""
+LOST_KINDS = ("error", "git-refused", "exit-")
 CLIENT_VARIABLES = ("CLAUDE", "CODEX_", "VAULT_MEM_HOOK", "VAULT_MEM_NOW", "GIT_")
 KEPT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
 HOOKS, SESSION = "hooks.jsonl", "session.json"
@@ -441,7 +463,7 @@ def _answer(step: Step, done: subprocess.CompletedProcess[bytes], *, consumed: b
         return Answer(step, f"exit-{done.returncode}", detail, problem=problem)
     if step.event != "SessionStart":
         problem = "printed on standard output, which no saving hook may" if done.stdout else ""
-        return Answer(step, token or "silent", detail, problem=problem or ("" if token in FINE else first))
+        return Answer(step, token or "silent", detail, problem=problem or (first if _is_lost(token) else ""))
     if done.stdout.strip():
         try:
             json.loads(done.stdout)
@@ -449,4 +471,8 @@ def _answer(step: Step, done: subprocess.CompletedProcess[bytes], *, consumed: b
             return Answer(step, "bad-answer", first, problem="standard output is not one JSON document")
     if not token:
         token = "handed-over" if consumed else "oriented" if done.stdout.strip() else "silent"
-    return Answer(step, token, detail, problem="" if token in FINE else first)
+    return Answer(step, token, detail, problem=first if _is_lost(token) else "")
+
+
+def _is_lost(token: str) -> bool:
+    return token in LOST or token.startswith(LOST_KINDS)

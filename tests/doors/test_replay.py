@@ -248,3 +248,17 @@ def test_every_session_of_a_folder_gets_a_name_of_its_own(
     assert "Capsule-Consumer: mine-2" in log
     assert FIRST not in log
     assert SECOND not in log
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(path.name for path in RECORDING.parent.iterdir() if (path / "hooks.jsonl").is_file())
+)
+def test_every_recording_goes_through_and_leaves_a_clean_vault(
+    seat: Path, replayed: Callable[..., dict[str, Any]], git: Callable[..., str], folder: str
+) -> None:
+    document = replayed(str(RECORDING.parent / folder))
+
+    assert document["ok"]
+    assert document["turns"] > 0
+    assert document["commits"]
+    assert git(seat / "vault/memory", "status", "--porcelain") == ""
