@@ -185,7 +185,8 @@ def test_parallel_tool_hooks_tell_it_once(compacting: Compacting) -> None:
     with ThreadPoolExecutor(4) as pool:
         done = list(
             pool.map(
-                lambda _: compacting.vault_mem("hook", "post-tool-use", stdin=payload, cwd=compacting.session.seat), range(4)
+                lambda _: compacting.vault_mem("hook", "post-tool-use", stdin=payload, cwd=compacting.session.seat),
+                range(4),
             )
         )
 
@@ -246,7 +247,16 @@ def test_sub_agents_have_a_record_of_their_own(compacting: Compacting) -> None:
 def test_secrets_are_redacted_and_counted(compacting: Compacting, vault_mem: Vault) -> None:
     note = "the key is AKIA" + "IOSFODNN7EXAMPQE"
 
-    vault_mem("context", "checkpoint", "--session", compacting.session.id, "--note", note, cwd=compacting.session.seat, check=True)
+    vault_mem(
+        "context",
+        "checkpoint",
+        "--session",
+        compacting.session.id,
+        "--note",
+        note,
+        cwd=compacting.session.seat,
+        check=True,
+    )
 
     record = compacting.record(1)
     assert "AKIA" not in json.dumps(record)
@@ -270,7 +280,9 @@ class Codex(Compacting):
         if name != "SessionStart":
             payload["turn_id"] = self.turn
         arguments = ("resume",) if event == "resume" else ("hook", event)
-        done = self.vault_mem(*arguments, "--harness", "codex", stdin=json.dumps(payload).encode(), cwd=self.session.seat)
+        done = self.vault_mem(
+            *arguments, "--harness", "codex", stdin=json.dumps(payload).encode(), cwd=self.session.seat
+        )
         assert done.returncode == 0
         self.said = done.stderr.decode()
         if not done.stdout:
@@ -329,7 +341,11 @@ def test_codex_is_told_in_the_middle_of_the_turn_and_not_again_by_its_late_start
 
 def test_codex_measures_come_from_its_rollout(codex: Codex) -> None:
     info = {"last_token_usage": {"input_tokens": 60_000}, "model_context_window": 258_400}
-    row = {"timestamp": "2026-11-30T10:00:00.000Z", "type": "event_msg", "payload": {"type": "token_count", "info": info}}
+    row = {
+        "timestamp": "2026-11-30T10:00:00.000Z",
+        "type": "event_msg",
+        "payload": {"type": "token_count", "info": info},
+    }
     codex.session.transcript.write_text(json.dumps(row) + "\n")
 
     codex.pre()
@@ -359,7 +375,16 @@ def test_an_unstaged_path_keeps_its_first_letter_and_staging_another_is_no_false
 def test_a_manual_checkpoint_is_never_served_as_the_one_before_a_compaction(
     compacting: Compacting, vault_mem: Vault
 ) -> None:
-    vault_mem("context", "checkpoint", "--session", compacting.session.id, "--note", "old note", cwd=compacting.session.seat, check=True)
+    vault_mem(
+        "context",
+        "checkpoint",
+        "--session",
+        compacting.session.id,
+        "--note",
+        "old note",
+        cwd=compacting.session.seat,
+        check=True,
+    )
     compacting.session.turn("A later request, quite another one.", "Done.")
     compacting.pre()
 
@@ -381,9 +406,11 @@ def test_two_compactions_before_a_briefing_are_two_generations_and_the_newer_is_
 
     assert codex.state.generation == 2
     assert "Checkpoint 2," in text
-    assert [event.data["outcome"] for event in checkpoints.events(codex.runtime, codex.session.id) if event.kind == "cycle-closed"] == [
-        "superseded"
-    ]
+    assert [
+        event.data["outcome"]
+        for event in checkpoints.events(codex.runtime, codex.session.id)
+        if event.kind == "cycle-closed"
+    ] == ["superseded"]
 
 
 def test_a_compaction_without_announcement_takes_its_snapshot_afterwards_and_says_so(compacting: Compacting) -> None:
@@ -413,7 +440,9 @@ def test_a_manual_checkpoint_between_completion_and_prompt_leaves_the_briefing_o
 def test_text_of_many_bytes_is_shed_and_the_checkpoint_is_there(compacting: Compacting) -> None:
     compacting.session.turn("文" * 3000, "字" * 3000)
     for number in range(60):
-        compacting.session.use("Edit", file_path=f"{compacting.session.seat}/{number}{'路' * 80}.py", old_string="1", new_string="2")
+        compacting.session.use(
+            "Edit", file_path=f"{compacting.session.seat}/{number}{'路' * 80}.py", old_string="1", new_string="2"
+        )
     compacting.session.stop("字" * 3000)
 
     compacting.pre()
@@ -426,7 +455,9 @@ def test_text_of_many_bytes_is_shed_and_the_checkpoint_is_there(compacting: Comp
 
 def test_eight_checkpoints_at_once_are_eight_generations(compacting: Compacting, vault_mem: Vault) -> None:
     def make(_: int) -> subprocess.CompletedProcess[bytes]:
-        return vault_mem("context", "checkpoint", "--session", compacting.session.id, "--json", cwd=compacting.session.seat)
+        return vault_mem(
+            "context", "checkpoint", "--session", compacting.session.id, "--json", cwd=compacting.session.seat
+        )
 
     with ThreadPoolExecutor(8) as pool:
         made = [json.loads(done.stdout)["generation"] for done in pool.map(make, range(8))]
@@ -480,7 +511,9 @@ def test_renames_quoted_names_untracked_folders_and_edits_of_dirty_files_are_tol
     assert "content changed since, of files this session changed: alpha.py" in text
 
 
-@pytest.mark.parametrize("stdin", (b"", b"{", b"{}", b'{"session_id": 5}'), ids=("empty", "cut", "nameless", "wrong type"))
+@pytest.mark.parametrize(
+    "stdin", (b"", b"{", b"{}", b'{"session_id": 5}'), ids=("empty", "cut", "nameless", "wrong type")
+)
 def test_a_bad_payload_makes_no_checkpoint_for_anybody(compacting: Compacting, vault_mem: Vault, stdin: bytes) -> None:
     done = vault_mem("hook", "pre-compact", stdin=stdin, cwd=compacting.session.seat)
 

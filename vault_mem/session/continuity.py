@@ -393,7 +393,7 @@ def findings(states: Iterable[State], *, where: str = "") -> tuple[Finding, ...]
                     where or f"session {state.session}",
                     f"session {state.session}: {why} ({state.degradations}x)",
                     "what the model is told after such a compaction was snapshotted afterwards",
-                    "vault-mem doctor; is the PreCompact hook registered and trusted? `vault-mem init` registers it",
+                    "vault-mem init",
                 )
             )
         cycle = state.cycle
