@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED, PLAN = "REFUSED", "INTERRUPTED", "PLAN"
 TEXT = 4000  # characters of a text that are kept before it is cut for its place
 TARGET = 110  # characters of a command or path in a bullet that says more
+SAID = 1600  # characters of an answer that are looked at
 WORDS = 32  # words of a command that tell it from another one
 STATE = 120  # characters of what became of a bullet
 KEPT = {
@@ -35,6 +36,13 @@ KEPT = {
     "seen": 96,
 }
 BULLETS = 120  # of one section and one pass; the capsule keeps 40
+
+
+def _beginning(text: str) -> str:
+    """What a bullet shows of *text*: the client may count the blanks between its pieces differently."""
+    text = texts.cut(text)
+    place = texts.omission(text)
+    return text if place < 0 else text[:place]
 
 
 class Folding:
@@ -60,6 +68,7 @@ class Folding:
         self.first, self.latest, self.asked = evidence.first, evidence.latest, evidence.asked
         self.turn = evidence.turn
         self.said, self.said_ref, self.said_at = evidence.said, evidence.said_ref, evidence.said_at
+        self.said_raw = False
         self.concluded, self.test, self.edited = evidence.concluded, evidence.test, evidence.edited
         self.halted = evidence.halted
         self.todos, self.slips, self.failing = list(evidence.todos), list(evidence.slips), list(evidence.failing)
@@ -70,6 +79,7 @@ class Folding:
 
     def finished(self) -> tuple[Evidence, tuple[Bullet, ...]]:
         """The evidence now, and the bullets of this pass in the order of their events."""
+        self._cleaned()
         after = Evidence(
             newest=self.newest,
             clock=self.clock,
@@ -203,31 +213,53 @@ class Folding:
             self.first = self.first or self.latest
 
     def _said(self, turn: Turn) -> None:
-        text = self.clean(turn.text)
-        if not text:
+        if not turn.text.strip():
             return
-        if texts.cut(text) == self.concluded:
-            self.said = self.said_ref = ""  # the payload of a hook had it before the record came
-            return
-        if self.said and turn.ref and turn.ref == self.said_ref:
-            text = f"{self.said} {text}"[:TEXT]
-        self.said, self.said_ref, self.said_at = text, turn.ref, self.clock
+        known = self._cleaned() if self.said and turn.ref and turn.ref == self.said_ref else ""
+        if known:
+            more = f" {self._shortened(turn.text)}" if texts.omission(known) < 0 else ""
+            self.said, self.said_raw = f"{known}{more}", False
+        else:
+            # Cleaned when it turns out to be the last of its turn: most of what is said is not.
+            self.said, self.said_raw = turn.text, True
+        self.said_ref, self.said_at = turn.ref, self.clock
         self.halted = False
+
+    def _last_said(self) -> str:
+        """What was said last, clean; nothing when it is the conclusion already: the payload of a hook had it before the record came."""
+        if self._cleaned() and _beginning(self.said) == _beginning(self.concluded):
+            self.said = self.said_ref = ""
+        return self.said
+
+    def _cleaned(self) -> str:
+        if self.said_raw:
+            self.said, self.said_raw = self._shortened(self.said), False
+        return self.said
+
+    def _shortened(self, text: str) -> str:
+        """What a bullet can show of *text*, clean; redacting the whole of every long answer would be most of the work."""
+        text = text.strip()
+        rest = len(text) - SAID
+        text = self.clean(text[:SAID])
+        if rest <= 0:
+            return text
+        kept = texts.boundary(text, texts.LIMIT) if len(text) > texts.LIMIT else len(text)
+        return f"{text[:kept]}…[+{len(text) - kept + rest} chars]"
 
     def conclude(self) -> None:
         """The turn is over: the last thing said is its conclusion."""
-        text = texts.cut(self.said)
-        if text and text != self.concluded:
+        text = texts.cut(self._last_said())
+        if text:
             self.concluded = text
             self.tell("done", text, self.said_at)
         self.said = self.said_ref = ""
 
     def close_with(self, text: str, at: float) -> None:
         """The turn is over, and the client says how it ended."""
-        text = self.clean(text)
-        if text and texts.cut(text) == self.concluded:
+        text = self._shortened(text)
+        if text and _beginning(text) == _beginning(self.concluded):
             self.said = self.said_ref = ""
-        elif text and text != self.said:
+        elif text and text != self._last_said():
             self.said, self.said_at = text, at
         self.conclude()
 
@@ -248,7 +280,7 @@ class Folding:
 
     def _compacted(self, turn: Turn) -> None:
         # Codex leaves the summary as an ordinary message before the row that says so.
-        if self.said and self.said[:200] in self.clean(turn.text):
+        if self._last_said() and self.said[:200] in self.clean(turn.text):
             self.said = self.said_ref = ""
 
     # tools
@@ -256,7 +288,7 @@ class Folding:
     def _use(self, turn: Turn) -> None:
         self.said_ref = ""
         self.halted = False
-        target = self.clean(turn.text)
+        target = self.clean(turn.text) if turn.action != turns.SHELL else ""
         items = tuple(self.clean(item) for row in turn.items for item in row)
         if turn.action == turns.ASK:
             for question in items:
