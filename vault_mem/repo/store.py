@@ -18,6 +18,7 @@ else:
     Protocol = object
 
 LIMIT = 30.0
+PATIENCE = 300.0  # for a person who asked for a whole history: 100,000 commits take 10 s on a busy machine
 
 
 class Reading(Protocol):
@@ -39,8 +40,10 @@ class Quick:
     def text(self, *arguments: str) -> str:
         """Stdout of `git <arguments>`, every byte of it; GitRefusedError when git fails."""
         given = ["--no-optional-locks", "--no-replace-objects", *arguments]
-        answer = program.checked(given, worktree=self._root, environ=self._environ)
-        return answer.decode("utf-8", "surrogateescape")
+        answer = program.run(given, worktree=self._root, environ=self._environ, limit=PATIENCE)
+        if answer.code:
+            raise program.refusal(answer)
+        return answer.out.decode("utf-8", "surrogateescape")
 
 
 class Store:

@@ -47,7 +47,7 @@ class Past(NamedTuple):
 
 def opened(store: Store) -> AbstractContextManager[repository.Store]:
     """The history of a seat, for reading. Raises GitRefusedError."""
-    return repository.opened(store.worktree, environ=store.environ, rev=store.rev)
+    return repository.opened(store.worktree, environ=store.environ, rev=store.rev, limit=repository.PATIENCE)
 
 
 def quick(store: Store) -> repository.Quick:
