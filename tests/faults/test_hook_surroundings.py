@@ -254,6 +254,35 @@ def test_inherited_git_variables_lead_nowhere(state: Callable[[Scene], None], sc
     checked(scene)
 
 
+def test_inherited_git_variables_lead_an_embedded_save_nowhere(guest: Client, git: Git) -> None:
+    guest.prompt(FIRST)
+    before = git(guest.project, "status", "--porcelain=v2", "--branch")
+
+    assert guest.stop(**HOSTILE_ENVIRONMENT) == "saved"
+
+    assert git(guest.project, "status", "--porcelain=v2", "--branch") == before
+    assert FIRST in git(guest.project, "grep", "-h", FIRST, "refs/vault-mem/vault-memory")
+
+
+def test_an_embedded_reference_that_is_gone_or_locked_refuses_by_name(guest: Client, git: Git) -> None:
+    ref = guest.project / ".git/refs/vault-mem/vault-memory"
+    lock, head = ref.with_name(f"{ref.name}.lock"), ref.read_text("utf-8")
+    lock.write_bytes(b"")
+    guest.prompt(FIRST)
+    assert guest.stop() == "git-refused:ref-locked"
+    lock.unlink()
+    ref.unlink()
+    assert guest.stop() == "git-refused:unborn"
+    (capsule,) = guest.vault.glob("capsules/*/*.md")
+    assert FIRST in capsule.read_text("utf-8")
+
+    git(guest.project, "update-ref", "refs/vault-mem/vault-memory", head.strip())
+
+    assert guest.stop() in ("saved", "no-change")
+    assert FIRST in git(guest.project, "grep", "-h", FIRST, "refs/vault-mem/vault-memory")
+    assert guest.leftovers() == []
+
+
 # What a person is in the middle of, or what is broken: refused by name, the text on disk, made good by the next hook.
 
 
