@@ -15,7 +15,7 @@ from vault_mem.capsule.inert import inert
 from vault_mem.errors import GitRefusedError, LockBusyError, VaultMemError
 from vault_mem.record import NamedTuple
 from vault_mem.session import identity
-from vault_mem.vault import choice, commits, tree
+from vault_mem.vault import choice, commits, headers, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def started(request: Request, store: Store, *, now: float) -> None:
 
 def orient(request: Request, store: Store, *, now: float) -> Answer:
     """What a session that was not cleared is told; consumes nothing, takes no lock."""
-    candidates, unavailable = tree.entries(store.memory)
+    candidates, unavailable = headers.entries(store, keep=True)
     if request.source == COMPACT and request.session:
         own = _own(candidates, identity.safe_id(request.session))
         if own is not None and own.fields is not None:

@@ -21,7 +21,7 @@ from vault_mem.record import NamedTuple
 from vault_mem.repo import objects
 from vault_mem.session import evidence, identity, speaker
 from vault_mem.session.event import HookEvent
-from vault_mem.vault import commits, tree
+from vault_mem.vault import commits, headers, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def _target(store: Store, cursor: Cursor, session: str, *, now: float) -> Target
         return _fresh(store, session, now=now, parent=parent)
     mine = [
         found
-        for found in tree.entries(store.memory)[0]
+        for found in headers.entries(store)[0]
         if found.fields and selector.session_of(found) in (session, identity.legacy_mark(session))
     ]
     mine.sort(
@@ -381,9 +381,11 @@ def _delivered(store: Store, session: str) -> str:
 def _parent_fields(store: Store, parent: str) -> Mapping[str, Value]:
     if not parent:
         return {}
-    for found in tree.entries(store.memory)[0]:
+    for found in headers.entries(store)[0]:
         if found.fields and selector.text_of(found.fields, "id") == parent:
-            return found.fields
+            # Of a capsule that is spent the index keeps beginnings only.
+            held = _opened(store, found.path)
+            return {**found.fields, **held.fields} if held is not None else {}
     return {}
 
 

@@ -110,7 +110,7 @@ class Session:
         if not done.stdout:
             return ""
         document = json.loads(done.stdout)
-        assert list(document) == ["hookSpecificOutput"]
+        assert set(document) <= {"hookSpecificOutput", "systemMessage"}
         return str(document["hookSpecificOutput"]["additionalContext"])
 
     def capsules(self) -> list[Path]:

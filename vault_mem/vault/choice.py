@@ -9,7 +9,7 @@ from vault_mem.capsule import header, lifecycle, model, selector
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import GitRefusedError, HeaderError, VaultMemError
 from vault_mem.record import NamedTuple
-from vault_mem.vault import commits, tree
+from vault_mem.vault import commits, headers, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def choose(
 
     named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out.
     """
-    candidates, unavailable = tree.entries(store.memory)
+    candidates, unavailable = headers.entries(store, keep=True)
     if named:
         return _named(named, store, candidates, book)
     held = _held(store, candidates, book, session)
@@ -98,6 +98,7 @@ def choose(
             if each.name != held.candidate.name
         ]
         return held, selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
+    indexed = True
     while True:
         selection = selector.select(candidates, now=now, facts=facts, unavailable=unavailable)
         if selection.chosen is None:
@@ -108,7 +109,20 @@ def choose(
             bad = selection.chosen._replace(fields=None, problem=error.token, detail=error.detail)
             candidates = tuple(bad if found is selection.chosen else found for found in candidates)
             continue
+        if indexed and not _agrees(chosen, selection.chosen):
+            # The index was wrong about it, so about others too perhaps: everything is read.
+            (candidates, unavailable), indexed = tree.entries(store.memory), False
+            facts = facts_of(candidates, book, started=now, bound=bound)._replace(alive=facts.alive)
+            continue
         return chosen, selection, delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
+
+
+def _agrees(chosen: Chosen, candidate: Candidate) -> bool:
+    """Whether the file says what the index said of it."""
+    said = candidate.fields or {}
+    return all(
+        selector.text_of(chosen.fields, key) == selector.text_of(said, key) for key in ("id", "status", "created_at")
+    )
 
 
 def delivered_line(delivery: Delivery | None) -> str:

@@ -30,7 +30,8 @@ def capsules_dir(memory: str) -> str:
     return f"{memory}/capsules"
 
 
-def _walk(directory: str, relative: str, depth: int) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
+def walk(directory: str, relative: str, depth: int) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
+    """Path, relative path and entry of everything that has the name of a capsule, and of links, in the order of their names. Raises OSError."""
     with os.scandir(directory) as found:
         here = sorted(found, key=lambda entry: entry.name)
     for entry in here:
@@ -38,7 +39,7 @@ def _walk(directory: str, relative: str, depth: int) -> Iterator[tuple[str, str,
         if entry.name.lower().endswith(".md") or entry.is_symlink():
             yield entry.path, path, entry
         elif depth > 0 and entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, path, depth - 1)
+            yield from walk(entry.path, path, depth - 1)
 
 
 def _problem(error: OSError, path: str) -> str:
@@ -129,7 +130,7 @@ def entries(memory: str) -> tuple[tuple[Candidate, ...], str]:
     if os.path.islink(base):
         return (), "capsules-dir-unreadable"
     try:
-        found = tuple(candidate(path, relative) for path, relative, _ in _walk(base, "capsules", DEPTH))
+        found = tuple(candidate(path, relative) for path, relative, _ in walk(base, "capsules", DEPTH))
     except FileNotFoundError:
         return (), "no-capsules-dir"
     except OSError:
