@@ -878,3 +878,15 @@ def test_what_belongs_to_the_operator_is_never_written(project: Path, vault_mem:
     assert not skill.exists()
     assert skill.with_name("SKILL.md.vault-mem-new").is_file()
     assert b"belongs to the operator" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_project_that_cannot_be_written_is_refused_with_a_token(project: Path, vault_mem: Run) -> None:
+    project.chmod(0o500)
+
+    done = vault_mem("init", cwd=project)
+
+    project.chmod(0o700)
+    assert done.returncode == 1
+    assert b"not-writable" in done.stderr
+    assert not (project / ".aigent").exists()

@@ -36,18 +36,36 @@ def run(
     options = _parser(command).read(arguments, out=out)
     if options is None:
         return 0
+    line = setup.program_line(program, sys.executable)
     try:
-        if command == "trust":
-            return _trust(options, environ=environ, cwd=cwd, now=now, out=out)
-        return _set_up(
-            command, options, setup.program_line(program, sys.executable), environ=environ, cwd=cwd, now=now, out=out
-        )
+        return _act(command, options, line, environ=environ, cwd=cwd, now=now, out=out)
     except VaultMemError as error:
         if options.json:
             refused = Finding(error.token, FAIL, "", str(error))
             document = {"schema": 1, "command": command, "ok": False, "findings": [found(refused)]}
             out.write(jsontext.dumps(document) + "\n")
         raise
+
+
+def _act(
+    command: str,
+    options: argparse.Namespace,
+    line: str,
+    *,
+    environ: Mapping[str, str],
+    cwd: str,
+    now: float,
+    out: TextIO,
+) -> int:
+    try:
+        if command == "trust":
+            return _trust(options, environ=environ, cwd=cwd, now=now, out=out)
+        return _set_up(command, options, line, environ=environ, cwd=cwd, now=now, out=out)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Space, permissions, a file system that went away. What was done stays and is passed over when the command runs again.
+        raise seats.RefusedError("not-writable", f"{error}; run the command again when that is mended") from error
 
 
 def _set_up(

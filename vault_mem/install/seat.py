@@ -141,6 +141,8 @@ def looked_at(target: Target, *, memory_root: str, mode: str, adopt: bool, envir
     below = os.path.relpath(os.path.realpath(memory), os.path.realpath(top)) if top else ""
     marker = roots.marker_of(base)
     former, declaration = _declaration(marker, relative, is_declared=declared is not None)
+    for path in (marker, os.path.join(memory, ".git"), trust.record_file(memory, environ=environ)):
+        _refuse_unwritable(path)
     record = trust.trusted(memory, environ=environ)
     kind = _mode(mode, adopt=adopt, known=record.mode if record else "", memory=memory)
     site = Site(
@@ -168,6 +170,17 @@ def looked_at(target: Target, *, memory_root: str, mode: str, adopt: bool, envir
 
 
 _NO_REPOSITORY = "the adopted tree has no repository of its own: it is written and nothing is committed (`--adopt --mode dedicated` makes one)"
+
+
+def _refuse_unwritable(path: str) -> None:
+    """Says before anything is made that this place could not be."""
+    folder = os.path.dirname(path)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise RefusedError(
+            "not-writable", f"{folder} cannot be written by you, and {path} belongs there; nothing was changed"
+        )
 
 
 def _mode(asked: str, *, adopt: bool, known: str, memory: str) -> str:
