@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vault_mem import checkpoints
+from vault_mem import checkpoints, processes, receipts
 from vault_mem.session import checkpoint, continuity
 
 if TYPE_CHECKING:
@@ -553,3 +553,50 @@ def test_a_lost_checkpoint_is_replaced_by_an_older_one_by_name(compacting: Compa
     assert "Checkpoint 1," in text
     assert "It is NOT the newest" in text
     assert compacting.state.phase == continuity.DEGRADED
+
+
+def test_a_text_that_did_not_get_out_is_still_owed(compacting: Compacting, program: Callable[..., list[str]]) -> None:
+    compacting.pre()
+    read, write = os.pipe()
+    os.close(read)
+    payload = compacting.session.payload("SessionStart", source="compact", prompt_id="t1")
+
+    done = subprocess.run(
+        program("resume"), input=payload, stdout=write, stderr=subprocess.PIPE, cwd=compacting.session.seat, check=False
+    )
+
+    os.close(write)
+    assert done.returncode == 0
+    assert compacting.state.cycle is not None
+    assert not compacting.state.cycle.injected
+    assert "[VAULT MEMORY]" in compacting.tool()
+
+
+def test_where_nothing_can_be_kept_model_and_person_are_told(compacting: Compacting) -> None:
+    os.makedirs(os.path.dirname(compacting.folder))
+    with open(compacting.folder, "w"):
+        pass
+    compacting.pre()
+    assert "error:" in compacting.said
+
+    text = compacting.start()
+
+    assert text.startswith("DEGRADED: the context of this session was compacted")
+    assert "Split the parser" in text
+    assert "degraded" in compacting.warning
+
+
+def test_a_live_session_that_changed_the_same_file_is_named(compacting: Compacting) -> None:
+    other = compacting.session.sibling("other-session")
+    other.prompt("Rework alpha as well.")
+    other.use("Edit", file_path=str(other.seat / "alpha.py"), old_string="1", new_string="2")
+    other.stop("Reworked.")
+    receipts.store_session(
+        compacting.runtime,
+        receipts.SessionRecord("other-session", os.getpid(), processes.start_time(os.getpid()) or "", time.time()),
+    )
+    compacting.pre()
+
+    text = compacting.start()
+
+    assert "Live session other-session changed the same files: alpha.py" in text

@@ -52,8 +52,23 @@ def after(event: HookEvent, store: Store, *, now: float) -> Done:
 
 
 def start(event: HookEvent, store: Store, *, now: float) -> Done:
-    """SessionStart after a compaction: the one document on standard output is the briefing, or nothing."""
-    made = cycle.begun(event, store, now=now, save=_saving(event, store, now), say=_printer(cycle.SESSION_START))
+    """SessionStart after a compaction: the one document on standard output is the briefing, or nothing.
+
+    Raises VaultMemError, OSError only while nothing was printed: a second document would spoil the first.
+    """
+    printed: list[str] = []
+    put = _printer(cycle.SESSION_START)
+
+    def say(text: str, warning: str) -> None:
+        put(text, warning)
+        printed.append(text)
+
+    try:
+        made = cycle.begun(event, store, now=now, save=_saving(event, store, now), say=say)
+    except (VaultMemError, OSError) as error:
+        if not printed:
+            raise
+        return Done("briefed", f"not recorded: {error}")
     return Done(made.token, made.detail)
 
 

@@ -32,6 +32,10 @@ UNTRUSTED = (
     "Look at it first, then run `vault-mem trust` there."
 )
 STATE_LIMIT = 1 << 20
+NO_BRIEFING = (
+    "DEGRADED: the context of this session was compacted and its checkpoint cannot be served ({why}). "
+    "Re-check everything before you edit; what the memory holds of this session:"
+)
 NO_SELECTION = selector.Selection(None, selector.NONE, ())
 BY_HAND = """usage: vault-mem resume [--source SOURCE] [--peek] [--capsule ID] [--json] [--root DIR]
 
@@ -221,9 +225,14 @@ def _briefed(request: Request, event: HookEvent, store: seats.Store, *, now: flo
     try:
         done = compact.start(event._replace(cwd=cwd), store, now=now)
     except (OSError, VaultMemError) as error:
-        token = error.token if isinstance(error, VaultMemError) else "not-delivered"
+        token = error.token if isinstance(error, VaultMemError) else f"error:{type(error).__name__}"
+        streams.complain(token, f"{token}: {error}")
         done = compact.Done(token, str(error))
-        streams.complain(token, str(error))
+        text = f"{NO_BRIEFING.format(why=inert(f'{token}: {error}', limit=300))}\n{resume.orient(request, store, now=now).text}"
+        try:
+            streams.put_context(text, warning=f"vault-mem: continuity degraded: {token}")
+        except OSError:
+            done = compact.Done("not-delivered", str(error))
     receipts.log(store.runtime, now=now, door="resume", outcome=done.token, session=session, detail=done.detail)
 
 
