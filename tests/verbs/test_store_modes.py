@@ -14,6 +14,7 @@ import pytest
 from vault_mem import trust
 from vault_mem.repo import create
 from vault_mem.vault import adopted as taken_over
+from vault_mem.vault import store as seats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -392,3 +393,29 @@ def test_a_capsule_that_is_opened_again_counts_as_never_handed_out(
 
     assert "Split the parser" in told.split("CAPSULES NOT SELECTED")[0]
     assert "may already have been delivered" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "durable"),
+    (
+        (None, None, True),
+        ("durable = false\n", None, False),
+        ("durable = false\n", "1", True),
+        ('[seat."SEAT"]\ndurable = false\n', None, False),
+        ('[seat."another"]\ndurable = false\n', None, True),
+        ("durable = ", None, True),
+        (None, "0", False),
+        (None, "off", False),
+        (None, "perhaps", True),
+    ),
+)
+def test_whether_saves_are_synced_is_a_setting_of_the_person(
+    text: str | None, variable: str | None, durable: bool, seat: Path, environ: dict[str, str]
+) -> None:
+    if text is not None:
+        config = Path(environ["XDG_CONFIG_HOME"]) / "vault-mem/config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(text.replace("SEAT", trust.seat_id(str(seat / MEMORY))), encoding="utf-8")
+    given = environ if variable is None else {**environ, "VAULT_MEM_DURABLE": variable}
+
+    assert seats.opened(explicit=str(seat), environ=given, cwd=str(seat)).durable is durable
