@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED, PLAN = "REFUSED", "INTERRUPTED", "PLAN"
 TEXT = 4000  # characters of a text that are kept before it is cut for its place
 TARGET = 110  # characters of a command or path in a bullet that says more
-SAID = 1600  # characters of an answer that are looked at
+SAID = 800  # characters of an answer that are looked at
 WORDS = 32  # words of a command that tell it from another one
 STATE = 120  # characters of what became of a bullet
 KEPT = {
