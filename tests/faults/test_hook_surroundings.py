@@ -413,6 +413,21 @@ def test_a_link_in_place_of_a_folder_leads_no_save_out_of_the_vault(name: str, s
     assert list(outside.rglob("*")) == []
 
 
+def test_a_link_in_place_of_the_runtime_leads_nothing_out_of_the_vault(scene: Scene, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.rmtree(scene.vault / "runtime")
+    (scene.vault / "runtime").symlink_to(outside)
+    scene.client.prompt(FIRST)
+
+    assert scene.client.stop() == "bad-memory-root"
+
+    assert list(outside.rglob("*")) == []
+    (scene.vault / "runtime").unlink()
+    assert scene.client.stop() == "saved"
+    checked(scene)
+
+
 LIMITED = """
 import os, resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

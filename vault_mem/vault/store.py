@@ -97,6 +97,9 @@ def opened(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Store:
         raise UntrustedSeatError(
             f"the seat {seat.root} is not trusted by this user; look at it, then run `vault-mem trust`"
         )
+    if os.path.islink(f"{seat.memory.path}/runtime"):
+        # Git carries links: in a cloned vault this one would lead everything hooks keep out of the vault.
+        raise MemoryRootError(f"{seat.memory.path}/runtime: is a symlink")
     durable = _durable(environ, record)
     if record.mode == EMBEDDED:
         return _embedded(Store(seat, record, environ, durable))
