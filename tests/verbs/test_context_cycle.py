@@ -600,3 +600,28 @@ def test_a_live_session_that_changed_the_same_file_is_named(compacting: Compacti
     text = compacting.start()
 
     assert "Live session other-session changed the same files: alpha.py" in text
+
+
+def test_a_process_that_died_between_file_and_log_costs_no_generation(compacting: Compacting) -> None:
+    compacting.pre()
+    orphan = {**compacting.record(1), "generation": 2, "id": "orphan"}
+    checkpoints.add_checkpoint(compacting.folder, orphan, durable=False)
+    compacting.turn = "t2"
+
+    compacting.pre()
+
+    assert compacting.state.generation == 3
+    assert compacting.record(2)["id"] == "orphan"
+
+
+def test_upkeep_lets_long_untouched_sessions_go(compacting: Compacting, vault_mem: Vault) -> None:
+    compacting.pre()
+    compacting.start()
+    state = compacting.session.vault / "runtime" / "context" / os.path.basename(compacting.folder) / "state.json"
+    held = json.loads(state.read_text())
+    held["state"]["updated"] = time.time() - 31 * 86400
+    state.write_text(json.dumps(held))
+
+    vault_mem("gc", cwd=compacting.session.seat, check=True)
+
+    assert checkpoints.directories(compacting.runtime) == ()

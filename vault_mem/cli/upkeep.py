@@ -5,6 +5,7 @@ from __future__ import annotations
 from vault_mem import jsontext, receipts, retire
 from vault_mem.capsule.inert import clean, plain
 from vault_mem.cli import words
+from vault_mem.context import upkeep as checkpoints
 from vault_mem.vault import store as seats
 
 TYPE_CHECKING = False
@@ -51,9 +52,11 @@ def run(
     if options["--background"]:
         for token in retire.background(store, now=now):
             receipts.log(store.runtime, now=now, door="upkeep", outcome=token.partition(":")[0], detail=token)
+        checkpoints.prune(store.runtime, now=now)
         return 0
     outcome = retire.retire(store, now=now)
     packed = retire.pack(store)
+    checkpoints.prune(store.runtime, now=now)
     receipts.log(store.runtime, now=now, door="gc", outcome=packed, detail=f"{outcome.token} {len(outcome.retired)}")
     if options["--json"]:
         document = {"schema": "vault-mem/gc/1", "command": "gc", "ok": True, "findings": [], "outcome": packed}
