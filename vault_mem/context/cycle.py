@@ -169,6 +169,8 @@ def begun(
 ) -> Outcome:
     """SessionStart after a compaction. *say* gets the text for the model and a line for the person, and raises OSError when it did not get out."""
     subject = subject_of(event, store)
+    if event.agent_id:
+        return Outcome("nothing-to-do", "the context of a sub-agent")
     with checkpoints.locked(store.runtime, subject.session, timeout=WAIT):
         state, _ = _completed(store, _state(store, subject), subject, continuity.START, now=now, save=save)
         if not continuity.is_pending(state):
