@@ -7,25 +7,35 @@ import stat
 
 from vault_mem import files, lock
 from vault_mem.errors import VaultMemError
+from vault_mem.record import NamedTuple
 from vault_mem.repo import light, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from vault_mem.vault.store import Store
+    from collections.abc import Iterator, Mapping
 
 WAIT = 1.0
 RESTORED, NOT_RESTORED = "tree-restored", "tree-missing"
 
 
-def tree(store: Store) -> tuple[str, ...]:
+class Where(NamedTuple):
+    """What is to be restored (memory), from which reference of the repository at *worktree*, under which lock file."""
+
+    memory: str
+    worktree: str
+    ref: str
+    lock: str
+    environ: Mapping[str, str]
+    durable: bool
+
+
+def tree(store: Where) -> tuple[str, ...]:
     """Writes every file of the reference that is missing, under the vault lock; the token of what was done, () for a vault that is empty.
 
     Nothing that lies there is replaced. `tree-missing` when it cannot be done now: the next hook tries again.
     """
     try:
-        files.make_dirs(store.runtime)
+        files.make_dirs(os.path.dirname(store.lock))
         with lock.Locked(store.lock, timeout=WAIT):
             made = sum(_put(store, path, oid, found) for path, oid, found in _files(store))
     except (VaultMemError, OSError):
@@ -33,7 +43,7 @@ def tree(store: Store) -> tuple[str, ...]:
     return (RESTORED,) if made else ()
 
 
-def _files(store: Store) -> Iterator[tuple[str, str, objects.Objects]]:
+def _files(store: Where) -> Iterator[tuple[str, str, objects.Objects]]:
     """Path and blob of every file of the reference."""
     head = objects.head(store.worktree, environ=store.environ, ref=store.ref)
     if head is None:
@@ -60,7 +70,7 @@ def _entries(body: bytes, width: int) -> Iterator[tuple[bytes, str, str]]:
         position = stop
 
 
-def _put(store: Store, path: str, oid: str, found: objects.Objects) -> bool:
+def _put(store: Where, path: str, oid: str, found: objects.Objects) -> bool:
     light.checked_path(path)
     place = f"{store.memory}/{path}"
     if os.path.lexists(place):

@@ -153,4 +153,5 @@ def _embedded(store: Store) -> Store:
         return store
     from vault_mem.vault import restore
 
-    return store._replace(notes=restore.tree(store))
+    where = restore.Where(store.memory, store.worktree, store.ref, store.lock, store.environ, store.durable)
+    return store._replace(notes=restore.tree(where))
