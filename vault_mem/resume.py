@@ -101,10 +101,21 @@ def orient(request: Request, store: Store, *, now: float) -> Answer:
         if model.status_of(fields) in (model.ACTIVE, model.PAUSED)
     ]
     fields = chosen.fields if chosen else None
+    faults += _woken(request, store, now=now)
     text = procedure.orientation(
         fields, path=chosen.path if chosen else "", others=others, unavailable=selection.unavailable, faults=faults
     )
     return Answer("oriented", selection, selector.text_of(fields, "id") if fields else "", text)
+
+
+def _woken(request: Request, store: Store, *, now: float) -> tuple[str, ...]:
+    """The session's wakes and a watcher that stands still, as inert lines; nothing is loaded where no watcher was ever set up."""
+    if not any(os.path.exists(f"{store.runtime}/{name}") for name in ("wakes.jsonl", "reset")):
+        return ()
+    from vault_mem import wakes
+
+    session = identity.safe_id(request.session) if request.session else ""
+    return (*wakes.lines(store.runtime, session, now=now), *wakes.cleared(store.runtime))
 
 
 def _own(candidates: tuple[Candidate, ...], session: str) -> Candidate | None:
@@ -152,7 +163,7 @@ def _hand_over(
     token: str,
     say: Callable[[str], None],
 ) -> Answer:
-    faults = complete(store)
+    faults = complete(store) + _woken(request, store, now=now)
     book, more = choice.book(store)
     chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named)
     faults += more

@@ -141,6 +141,21 @@ def beacon(runtime: str) -> float | None:
         return None
 
 
+def cleared(runtime: str) -> tuple[str, ...]:
+    """A line that names the conversation a reset of ours cleared last, so that it can be found again; none when there was no reset."""
+    from vault_mem.capsule.inert import plain
+
+    try:
+        row = jsontext.loads(files.read(f"{runtime}/reset/cleared.json", limit=1 << 16).decode("utf-8"))
+        old, transcript = str(row["session"]), str(row["transcript"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return ()
+    way = f"claude --resume {plain(old, limit=120)}"
+    return (
+        f"context-reset: session {plain(old, limit=120)} was cleared; it stays at {plain(transcript, limit=300)}, back with `{way}`",
+    )
+
+
 def requested(runtime: str, session: str) -> bool:
     """Marks a reset that this session asked for as ready to be typed, because its turn has ended; whether there was one."""
     asked = f"{runtime}/reset/{session}/request.json"

@@ -33,6 +33,8 @@ COMMANDS = {
     "injected": ("injected", "what a session was told, byte for byte"),
     "doctor": ("doctor", "every fault of root, hooks, git and vault, with the command that mends it"),
     "context": ("context", "where this session stands; status, checkpoint, show, brief, list, prune, rebuild, bench"),
+    "reset": ("reset", "context reset: status, watch, receipt, clear, away, hold, release, decision"),
+    "wakes": ("reset", "notices for this session; drain takes them out of the queue"),
     "statusline": ("statusline", "one line: context, capsule, last save; a status line of your own is passed through"),
     "import": ("exchange", "take over an aigent-OS tree, Harnery checkpoints or plain markdown"),
     "export": ("exchange", "every capsule as JSON lines or as a tar"),

@@ -154,13 +154,40 @@ def _act(chosen: Options, event: HookEvent, store: Store, *, now: float) -> Outc
     if chosen.event in NOTING:
         noted = Outcome(writer.note_prompt(event, store, now=now).token)
         _caught_up(chosen, event, store, now=now)
+        _woken(event, store, now=now)
         return noted
     saved = writer.save(event, store, now=now, wait=SAVING[chosen.event])
     if chosen.event == "session-end" and event.reason == "clear":
         writer.hand_off(event, store)
     if chosen.event == "stop":
         _caught_up(chosen, event, store, now=now)
+        _turn_ended(event, store)
     return Outcome(saved.token, f"{saved.capsule} {saved.detail}".strip(), saved.problems)
+
+
+def _woken(event: HookEvent, store: Store, *, now: float) -> None:
+    """Tell the session its wakes; one look at two file names where no watcher was ever set up."""
+    if not any(os.path.exists(f"{store.runtime}/{name}") for name in ("wakes.jsonl", "reset/beacon.json")):
+        return
+    from vault_mem import wakes
+    from vault_mem.session import identity
+
+    lines = wakes.lines(store.runtime, identity.safe_id(event.session_id) if event.session_id else "", now=now)
+    if lines:
+        try:
+            streams.put_context("\n".join(lines) + "\n", event="UserPromptSubmit")
+        except OSError as error:
+            streams.complain("not-delivered", str(error))
+
+
+def _turn_ended(event: HookEvent, store: Store) -> None:
+    """A reset that this session asked for may be typed now; the watcher does that, nothing is printed here."""
+    if not event.session_id or not os.path.exists(f"{store.runtime}/reset"):
+        return
+    from vault_mem import wakes
+    from vault_mem.session import identity
+
+    wakes.requested(store.runtime, identity.safe_id(event.session_id))
 
 
 def _caught_up(chosen: Options, event: HookEvent, store: Store, *, now: float) -> Outcome | None:

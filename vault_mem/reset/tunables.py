@@ -1,0 +1,80 @@
+"""The numbers of the reset, from the environment: our names, and those of the mechanism it follows. A bad value is a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vault_mem import settings
+from vault_mem.report import WARN, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES = {
+    "ceiling": ("VAULT_MEM_CEILING", "FM_CONTEXT_CEILING"),
+    "idle": ("VAULT_MEM_RESET_IDLE_SECS", "FM_CONTEXT_CAPTAIN_IDLE_SECS"),
+    "receipt_age": ("VAULT_MEM_RESET_RECEIPT_MAX_AGE", "FM_CONTEXT_RECEIPT_MAX_AGE"),
+    "growth": ("VAULT_MEM_RESET_RECEIPT_MAX_GROWTH_BYTES", "FM_CONTEXT_RECEIPT_MAX_GROWTH_BYTES"),
+    "tail": ("VAULT_MEM_RESET_TAIL_BYTES", "FM_CONTEXT_TAIL_BYTES"),
+    "interval": ("VAULT_MEM_RESET_CHECK_INTERVAL", "FM_CONTEXT_CHECK_INTERVAL"),
+    "resurface": ("VAULT_MEM_RESET_RESURFACE", "FM_CONTEXT_ERROR_RESURFACE"),
+    "patience": ("VAULT_MEM_RESET_DEFERRED_AFTER", ""),
+    "poll": ("VAULT_MEM_RESET_POLL", "FM_POLL"),
+    "delivery": ("VAULT_MEM_RESET_DELIVERY_RETRY", "FM_DELIVERY_RETRY"),
+    "confirm": ("VAULT_MEM_RESET_CONFIRM_SECS", ""),
+}
+"""Ours first; ours wins when both are set. The ceiling's own name is read by `settings`, shares of a window included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tunables:
+    """Tokens, bytes and seconds."""
+
+    ceiling: int = settings.CEILING
+    idle: float = 1800
+    receipt_age: float = 900
+    growth: int = 262_144
+    tail: int = 2_097_152
+    interval: float = 300
+    resurface: float = 3600
+    patience: float = 3600
+    poll: float = 1
+    delivery: float = 45
+    confirm: float = 60
+    findings: tuple[Finding, ...] = field(default=())
+
+
+def load(*, environ: Mapping[str, str], seat: str = "") -> Tunables:
+    """What holds for the seat; a value that is no number, negative or zero leaves the default and is a finding."""
+    chosen: dict[str, float] = {}
+    findings = []
+    known = settings.load(environ=environ, seat=seat)
+    findings += [_bad("settings", problem) for problem in known.problems]
+    for name, names in NAMES.items():
+        for variable in names:
+            text = environ.get(variable, "").strip() if variable else ""
+            if not text or variable == "VAULT_MEM_CEILING":
+                continue
+            value = _number(text, zero=name in ("resurface", "idle"))
+            if value is None:
+                findings.append(_bad(variable, f"{text[:40]!r} is not a number that can be used; the default holds"))
+            else:
+                chosen[name] = value
+                break
+    whole = {name: int(value) if name in ("ceiling", "growth", "tail") else value for name, value in chosen.items()}
+    if environ.get("VAULT_MEM_CEILING", "").strip() or "ceiling" not in whole:
+        whole["ceiling"] = known.ceiling
+    return Tunables(**whole, findings=tuple(findings))  # type: ignore[arg-type] # names and kinds are those of the table above
+
+
+def _number(text: str, *, zero: bool) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if (0 if zero else 1e-9) <= value < 1e12 else None
+
+
+def _bad(where: str, what: str) -> Finding:
+    return Finding("bad-tunable", WARN, where, what, fix=f"set {where} to a number, or unset it")
