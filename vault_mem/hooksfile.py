@@ -51,6 +51,13 @@ HOOKS = (
     # Three seconds are the most that Codex grants, and more than the 1.5 s that Claude Code grants where nothing is said.
     Hook("SessionEnd", None, "hook session-end", 3),
 )
+CODEX_HOOKS = (*HOOKS[:-1], Hook("PostCompact", None, "hook post-compact", 5), HOOKS[-1])
+"""Codex tells of the end of a compaction (0.171.0), and begins the session anew only with the next prompt."""
+
+
+def hooks_of(harness: str) -> tuple[Hook, ...]:
+    """The entries to have for a client. Older versions of Claude Code stop with a dialog at an event they do not know, so it gets the old ones."""
+    return CODEX_HOOKS if harness == "codex" else HOOKS
 
 
 @dataclass(frozen=True, slots=True)

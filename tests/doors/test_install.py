@@ -617,7 +617,7 @@ def test_the_folder_that_the_client_names_gets_the_hooks_and_no_other(
     vault_mem("init", "--scope", "user", "--harness", harness, cwd=project, more=more, check=True)
 
     file = folder / ("settings.json" if harness == "claude" else "hooks.json")
-    assert len(_own(file)) == len(hooksfile.HOOKS)
+    assert len(_own(file)) == len(hooksfile.hooks_of(harness))
     assert not (home / ".claude").exists()
     assert not (home / ".codex").exists()
     for value in ("~/x", "relative"):
@@ -631,6 +631,7 @@ def test_codex_hooks_hold_nothing_that_codex_refuses_and_the_review_is_explained
 
     document = json.loads((project / ".codex/hooks.json").read_text())
     assert set(document) == {"hooks"}
+    assert document["hooks"]["PostCompact"][0]["hooks"][0]["command"].endswith("hook post-compact")
     assert document["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] <= 3
     assert b"codex-trust" in done.stdout
     assert b"/hooks" in done.stdout

@@ -104,6 +104,8 @@ def test_claude_checkpoints_before_and_briefs_right_after(compacting: Compacting
     assert compacting.state.phase == continuity.RECOVERED
     assert text.count("Split the parser and keep the tests green.") >= 1
     assert "files changed: alpha.py" in text
+    assert "nothing captured" not in text.lower()
+    assert "was captured" not in text
     assert "nothing moved since the checkpoint (main at " in text
     assert len(text.encode()) <= 4096
     assert compacting.kinds() == [

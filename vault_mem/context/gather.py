@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from vault_mem import files, redact, worktree
-from vault_mem.capsule import header, model, sections, selector
+from vault_mem.capsule import gate, header, model, sections, selector
 from vault_mem.digest import sha256
 from vault_mem.errors import GitRefusedError, HeaderError
 from vault_mem.record import NamedTuple
@@ -27,6 +27,7 @@ STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "-z", "--branch", "
 LIMIT, AGAIN = 2.0, 1.0
 HELD, KEPT, WHOLE = 50, 60, 256 * 1024
 CHANGED = ("modified ", "modified? ")
+BLANK = "Unknown: nothing captured says"
 
 
 class Held(NamedTuple):
@@ -78,10 +79,10 @@ def work(cursor: Cursor, capsule: Held, clean: Redacting, *, note: str = "", del
             rows = {}
     done, touched = rows.get("done", ()), rows.get("files", ())
     told = {
-        "objective": selector.text_of(capsule.fields, "objective"),
+        "objective": _captured(capsule, "objective"),
         "request": seen.latest,
-        "next_action": selector.text_of(capsule.fields, "next_valid_action"),
-        "waiting_on": selector.text_of(capsule.fields, "waiting_on"),
+        "next_action": _captured(capsule, "next_valid_action"),
+        "waiting_on": _captured(capsule, "waiting_on"),
         "conclusion": seen.said or seen.concluded,
         "note": note,
     }
@@ -102,6 +103,12 @@ def work(cursor: Cursor, capsule: Held, clean: Redacting, *, note: str = "", del
     fields: dict[str, Any] = {name: clean.text(text) for name, text in told.items()}
     fields |= {name: tuple(clean.text(item) for item in lists[name]) for name in LISTS}
     return Work(**fields)
+
+
+def _captured(capsule: Held, key: str) -> str:
+    """A field of the contract; a sentence that only says that nothing was captured is nothing."""
+    text = selector.text_of(capsule.fields, key)
+    return "" if gate.not_captured(text) or text.startswith(BLANK) else text
 
 
 def _paths(bullets: Sequence[model.Bullet], prefixes: tuple[str, ...]) -> dict[str, None]:

@@ -27,16 +27,18 @@ CLAIMS: dict[str, dict[str, Claim]] = {
         TELEMETRY: Claim(
             PARTIAL, "fixture", "the status line names tokens and window, no hook does; the transcript names tokens"
         ),
-        PRE: Claim(SUPPORTED, "fixture", "PreCompact; may come without a compaction"),
-        POST: Claim(SUPPORTED, "fixture", "SessionStart compact, then PostCompact"),
+        PRE: Claim(SUPPORTED, "live", "PreCompact; may come without a compaction; tried with 2.1.332"),
+        POST: Claim(SUPPORTED, "live", "SessionStart compact, then PostCompact; tried with 2.1.332"),
         TRIGGER: Claim(UNSUPPORTED, "none", NO_TRIGGER),
     },
     "codex": {
         TELEMETRY: Claim(
             PARTIAL, "fixture", "no hook names it; the rollout names tokens, and the window where the client wrote it"
         ),
-        PRE: Claim(SUPPORTED, "fixture", "PreCompact"),
-        POST: Claim(SUPPORTED, "fixture", "PostCompact, then SessionStart compact with the next prompt"),
+        PRE: Claim(SUPPORTED, "live", "PreCompact; tried with 0.171.0"),
+        POST: Claim(
+            SUPPORTED, "live", "PostCompact, then SessionStart compact with the next prompt; tried with 0.171.0"
+        ),
         TRIGGER: Claim(UNSUPPORTED, "none", NO_TRIGGER),
     },
     "cursor": {

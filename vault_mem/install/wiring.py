@@ -80,7 +80,7 @@ def planned(
         later = mark + text.encode() if text is not None else None
         _refuse_unwritable(path, place, former, later)
         return Wire(place, path, former, later, kept.undo if kept else Undo(), done, (), _original(kept, former))
-    change = hooksfile.install(text, program=program, where=place.path)
+    change = hooksfile.install(text, program=program, hooks=hooksfile.hooks_of(place.harness), where=place.path)
     text = change.text
     if place.harness == "claude" and (status_line or statusfile.is_ours(text)):
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONGEST = 600.0
 """Seconds; a limit of a thousand or more is nearly always meant as milliseconds."""
 SOURCES = ("startup", "resume", "clear", "compact", "fork")
-_WANTED = {hook.event: hook for hook in hooksfile.HOOKS}
+_WANTED = {hook.event: hook for hook in hooksfile.CODEX_HOOKS}
 
 
 def check(scene: Scene) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _presence(scene: Scene, ours: list[Command]) -> Iterator[Finding]:
         have = [command for command in ours if command.harness == harness]
         if wiring.plugins and harness == "claude":
             continue
-        for hook in hooksfile.HOOKS:
+        for hook in hooksfile.hooks_of(harness):
             if not any(command.event == hook.event and command.ours == hook.arguments for command in have):
                 yield found("hook-missing", have[0].file, f"{hook.event}: no `{hook.arguments}`", _init(scene, have[0]))
     below = scene.place.cwd != scene.place.root and scene.place.cwd.startswith(scene.place.root + "/")
