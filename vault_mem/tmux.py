@@ -38,6 +38,12 @@ _DARK = 128
 _BUSY = re.compile(r"esc (?:to )?interrupt|Working\.\.\.|Ctrl\+c:cancel", re.IGNORECASE)
 
 
+_DIALOG = re.compile(
+    r"^\W{0,4}(?:[\u276f>]\s*)?\d\. (?:Yes|No|Allow|Deny)\b|^\W{0,4}Do you want to |\bEsc to cancel\b|\[y/N\]|\(y/n\)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
 class TmuxError(VaultMemError):
     """tmux did not answer, refused, or took too long."""
 
@@ -124,6 +130,11 @@ def composer(at: Place, pane: Pane) -> str | None:
             inner = body.strip().strip(_BORDERS).strip()[1:]
             return inner.replace("\u00a0", " ").strip()
     return None
+
+
+def asking(at: Place) -> bool:
+    """Whether a question with choices is on the screen, which would take a key as its answer. Raises TmuxError."""
+    return bool(_DIALOG.search(run(at.socket, "capture-pane", "-p", "-t", at.pane)))
 
 
 def busy(at: Place) -> bool:

@@ -43,6 +43,8 @@ def ready(place: tmux.Place, scene: Scene) -> Typed | None:
         return Typed(LATER, "pane-input-off", "the pane takes no input")
     if found.synchronized:
         return Typed(LATER, "pane-synchronized", "what is typed there goes to every pane of the window")
+    if tmux.asking(place):
+        return Typed(LATER, "dialog-open", "a question of the client is on the screen")
     text = tmux.composer(place, found)
     if text is None:
         return Typed(LATER, "no-composer", "the cursor stands in no composer: a dialog, a shell or another program")
