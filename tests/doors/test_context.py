@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vault_mem import checkpoints
+from vault_mem import checkpoints, wakes
 from vault_mem.context import bench, registry
 from vault_mem.session import continuity
 
@@ -148,12 +148,15 @@ def test_prune_keeps_the_newest_and_whatever_a_briefing_is_owed_from(door: Door)
 
 def test_orientation_has_every_section_and_one_that_fails_leaves_the_others(door: Door) -> None:
     door.compacted()
+    wakes.push(door.runtime, now=1.0, session=SESSION, key="k", kind="ASK", text="look at this")
 
     made = door.json()["sections"]
 
     assert list(made) == ["session", "time", "repository", "commits", "sessions", "wakes"]
     assert made["repository"]["position"].startswith("main at ")
     assert len(made["commits"]) == 1
+    assert made["wakes"] == ["ASK: look at this"]
+    assert b"ASK: look at this" in door.context().stdout
     assert list(door.json("--section", "time")["sections"]) == ["time"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vault_mem import checkpoints, receipts, stamps, worktree
+from vault_mem import checkpoints, receipts, stamps, wakes, worktree
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.context import gather, peers
 from vault_mem.errors import GitRefusedError, VaultMemError
@@ -47,7 +47,7 @@ def _section(name: str, store: Store, *, session: str, cwd: str, now: float) -> 
                 {**each._asdict(), "at": stamps.utc(each.at), "files": list(each.files)}
                 for each in peers.live(store, skip=session)
             ]
-    return _wakes(store)
+    return _wakes(store, session)
 
 
 def _session(store: Store, session: str) -> dict[str, Any]:
@@ -95,14 +95,8 @@ def _commits(store: Store, cwd: str) -> list[str]:
     return [line[:200] for line in answer.out.decode("utf-8", "replace").splitlines()]
 
 
-def _wakes(store: Store) -> dict[str, Any]:
-    from vault_mem import files
-
-    try:
-        waiting = files.read(f"{store.runtime}/wakes.jsonl").count(b"\n")
-    except FileNotFoundError:
-        waiting = 0
-    return {"queued": waiting}
+def _wakes(store: Store, session: str) -> list[str]:
+    return [f"{wake.kind}: {wake.text}" for wake in wakes.waiting(store.runtime, session)]
 
 
 def text(made: dict[str, Any]) -> str:
