@@ -150,11 +150,11 @@ def _serve(
         scene,
         TEXT,
         again=lambda: _again(scene, tunables, approved=approved),
-        before=lambda: state.log(
-            store.runtime, "attempt", f"{head}{scene.scan.tokens} tokens; pane {place.pane}", now=now
-        ),
+        before=lambda: _attempt(scene, f"{head}{scene.scan.tokens} tokens; pane {place.pane}"),
         now=now,
     )
+    if done.outcome != keys.SUBMITTED:
+        state.forget(f"{state.folder(store.runtime)}/cleared.json")
     if done.outcome == keys.SUBMITTED:
         human = scene.scan.human
         state.store(
@@ -170,10 +170,6 @@ def _serve(
         if approved and human is not None:
             held = state.load(scene.path(state.PHRASE)) or {}
             state.store(scene.path(state.PHRASE), {**held, "used": human.uuid})
-        state.store(
-            f"{state.folder(store.runtime)}/cleared.json",
-            {"session": scene.session, "transcript": record.transcript, "at": now},
-        )
         state.forget(scene.path(state.REQUEST))
         state.log(store.runtime, "submitted", f"{head}{scene.scan.tokens} tokens; pane {place.pane}", now=now)
         return "submitted"
@@ -184,6 +180,13 @@ def _serve(
     elif request.get("last") != done.token:
         state.store(scene.path(state.REQUEST), {**request, "last": done.token})
     return done.token
+
+
+def _attempt(scene: Scene, detail: str) -> None:
+    """The last thing before a key is pressed: the log, and what the next session is told about the way back. Raises OSError."""
+    state.log(scene.runtime, "attempt", detail, now=scene.now)
+    row = {"session": scene.session, "transcript": scene.record.transcript, "at": scene.now}
+    state.store(f"{state.folder(scene.runtime)}/cleared.json", row)
 
 
 def _again(scene: Scene, tunables: Tunables, *, approved: bool) -> str:
