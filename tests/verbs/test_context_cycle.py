@@ -439,6 +439,17 @@ def test_a_manual_checkpoint_between_completion_and_prompt_leaves_the_briefing_o
     assert "Checkpoint 1," in codex.prompt()
 
 
+def test_a_checkpoint_by_hand_before_any_hook_leaves_the_client_open(seat: Path, vault_mem: Vault) -> None:
+    vault_mem("context", "checkpoint", "--session", "early", cwd=seat, check=True)
+    payload = {"session_id": "early", "cwd": str(seat), "turn_id": "t1", "trigger": "auto", "transcript_path": ""}
+
+    vault_mem("hook", "pre-compact", stdin=json.dumps(payload).encode(), cwd=seat, check=True)
+
+    state = checkpoints.load(str(seat / "vault/memory/runtime"), "early")
+    assert state is not None
+    assert (state.harness, state.generation) == ("codex", 2)
+
+
 def test_text_of_many_bytes_is_shed_and_the_checkpoint_is_there(compacting: Compacting) -> None:
     compacting.session.turn("文" * 3000, "字" * 3000)
     for number in range(60):

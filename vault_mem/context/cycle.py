@@ -100,6 +100,7 @@ def announce(event: HookEvent, store: Store, *, now: float) -> Outcome:
                 {
                     "cycle": cycle,
                     "announced": True,
+                    "harness": subject.harness,
                     "trigger": subject.trigger,
                     "turn": subject.turn,
                     "fingerprint": taken.fingerprint,
@@ -156,7 +157,16 @@ def _completed(
     record = _Taking(store, subject, now=now).write(state, continuity.POST_HOC, cycle=cycle)
     rows: Rows = (
         *continuity.closing(state),
-        (continuity.STARTED, {"cycle": cycle, "announced": False, "trigger": subject.trigger, "turn": subject.turn}),
+        (
+            continuity.STARTED,
+            {
+                "cycle": cycle,
+                "announced": False,
+                "harness": subject.harness,
+                "trigger": subject.trigger,
+                "turn": subject.turn,
+            },
+        ),
         _created(continuity.TAKEN, record),
         (continuity.IMPAIRED, {"reason": continuity.NO_SIGNAL, "cycle": cycle}),
         (continuity.COMPLETED, {"cycle": cycle, "signal": which, "trigger": subject.trigger}),

@@ -233,7 +233,8 @@ def _started(state: State, event: Event, data: Mapping[str, Any]) -> State:
         turn=_text(data, "turn"),
         fingerprint=_text(data, "fingerprint"),
     )
-    return state._replace(cycle=cycle, cycles=state.cycles + 1)
+    # A checkpoint by hand may have come before any hook told which client this is.
+    return state._replace(cycle=cycle, cycles=state.cycles + 1, harness=_text(data, "harness") or state.harness)
 
 
 def _created(state: State, event: Event, data: Mapping[str, Any]) -> State:
