@@ -34,7 +34,7 @@ MOMENTS = st.datetimes(
         pytest.param("1969-12-31T23:59:59Z", -1.0, True, id="before the epoch"),
     ),
 )
-def test_a_stamp_is_read_to_seconds(text: str, epoch: float, zoned: bool) -> None:  # noqa: FBT001 - a table column
+def test_a_stamp_is_read_to_seconds(text: str, epoch: float, zoned: bool) -> None:
     assert stamps.parse(text) == stamps.Stamp(epoch, zoned)
 
 

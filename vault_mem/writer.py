@@ -241,6 +241,8 @@ def read_delta(
     def clean(text: str) -> str:
         return redact.redact(text, secrets)
 
+    from vault_mem.session import distil
+
     project = project_of(event, store)
     state = evidence.from_json(cursor.evidence)
     position = (
@@ -251,7 +253,7 @@ def read_delta(
     delta = _opened_transcript(event.transcript_path, position)
     if delta is not None:
         read = registry.reader(event.harness)
-        state, bullets = evidence.fold(
+        state, bullets = distil.fold(
             state,
             (turn for line in delta for turn in read(line)),
             project=project,
@@ -263,9 +265,9 @@ def read_delta(
         position = delta.position
     recorded = max(cursor.saved, state.newest)
     prompts, journal = _journaled(store, cursor, bullets)
-    state, more = evidence.fold(state, prompts, project=project, redact=clean)
+    state, more = distil.fold(state, prompts, project=project, redact=clean)
     bullets += more
-    state, said = evidence.payload_message(state, event.last_assistant_message, at=now, redact=clean)
+    state, said = distil.payload_message(state, event.last_assistant_message, at=now, redact=clean)
     bullets += said
     newest = max(recorded, *(bullet.at for bullet in (*more, *said)), 0.0)
     return Delta(bullets, state, tuple(position), recorded, min(newest, now), delta is not None), journal

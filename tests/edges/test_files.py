@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("data", (b"", b"x", b"x" * 1_000_001), ids=("empty", "one", "large"))
 @pytest.mark.parametrize("durable", (True, False))
-def test_what_is_written_is_read(tmp_path: Path, data: bytes, durable: bool) -> None:  # noqa: FBT001 - a parametrised value
+def test_what_is_written_is_read(tmp_path: Path, data: bytes, durable: bool) -> None:
     path = str(tmp_path / "a.md")
 
     files.write_atomic(path, data, durable=durable)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import filelock  # noqa: TID251 - that the two interoperate is what is tested
+import filelock
 import pytest
 
 from vault_mem import lock

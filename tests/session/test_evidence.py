@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from vault_mem.capsule.model import Bullet
-from vault_mem.session import evidence, turns
+from vault_mem.session import distil, evidence, turns
 from vault_mem.session.evidence import EMPTY, Evidence
 from vault_mem.session.turns import OPERATOR, Turn
 
@@ -51,7 +51,7 @@ class Story:
         return self.add(turns.ENDED)
 
     def fold(self, **more: Any) -> tuple[Evidence, tuple[Bullet, ...]]:
-        return evidence.fold(EMPTY, self.turns, project=PROJECT, **more)
+        return distil.fold(EMPTY, self.turns, project=PROJECT, **more)
 
     def section(self, name: str) -> list[tuple[str, ...]]:
         """Tag, text and state of the bullets of a section; what is open has none here."""
@@ -116,9 +116,9 @@ def test_the_summary_that_codex_leaves_as_an_answer_is_no_conclusion() -> None:
 
 def test_the_payload_and_the_record_that_comes_later_are_one_conclusion() -> None:
     state, _ = Story().ask("fix it").fold()
-    state, told = evidence.payload_message(state, "Fixed.", at=500.0)
+    state, told = distil.payload_message(state, "Fixed.", at=500.0)
 
-    state, later = evidence.fold(
+    state, later = distil.fold(
         state, (Turn(turns.SAID, at=501.0, text="Fixed."), Turn(turns.ENDED, at=502.0)), project=PROJECT
     )
 
@@ -129,7 +129,7 @@ def test_the_payload_and_the_record_that_comes_later_are_one_conclusion() -> Non
 def test_without_a_payload_text_the_last_record_is_the_conclusion() -> None:
     state, _ = Story().ask("fix it").say("Fixed.").fold()
 
-    assert [bullet.text for bullet in evidence.payload_message(state, "", at=500.0)[1]] == ["Fixed."]
+    assert [bullet.text for bullet in distil.payload_message(state, "", at=500.0)[1]] == ["Fixed."]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_question_without_an_answer_waits_and_is_closed_by_the_answer() -> Non
 
     state, _ = story.fold()
     answer = Turn(turns.RESULT, at=900.0, ref="c1", status=turns.OK, items=(("Which?", "the first"),))
-    after, bullets = evidence.fold(state, (answer,), project=PROJECT)
+    after, bullets = distil.fold(state, (answer,), project=PROJECT)
 
     assert evidence.contract(after).waiting_on is None
     assert [(bullet.section, bullet.tag, bullet.text, bullet.state) for bullet in bullets] == [
@@ -371,9 +371,9 @@ def test_claimed_rows_stand_until_they_are_released() -> None:
 def test_what_opens_again_is_told_as_open_so_that_its_bullet_no_longer_says_closed() -> None:
     story = Story().run("pytest", GREEN).edit()
     state, opened = story.fold()
-    state, closed = evidence.fold(state, Story().run("pytest", GREEN).turns, project=PROJECT)
+    state, closed = distil.fold(state, Story().run("pytest", GREEN).turns, project=PROJECT)
 
-    _, again = evidence.fold(state, Story().edit().turns, project=PROJECT)
+    _, again = distil.fold(state, Story().edit().turns, project=PROJECT)
 
     states = [[bullet.state for bullet in bullets if bullet.section == "gates"] for bullets in (opened, closed, again)]
     assert states == [["unresolved"], ["closed: 4 passed in 0.1s"], ["unresolved"]]
@@ -528,14 +528,14 @@ def test_state_survives_being_stored_at_any_point() -> None:
     story.use("Bash", turns.SHELL, "git push").result(turns.REFUSED)
 
     for cut in range(len(story.turns) + 1):
-        state, _ = evidence.fold(EMPTY, story.turns[:cut], project=PROJECT)
+        state, _ = distil.fold(EMPTY, story.turns[:cut], project=PROJECT)
         assert evidence.from_json(json.loads(json.dumps(evidence.to_json(state)))) == state
 
 
 def test_records_with_a_uuid_count_once() -> None:
     row = Turn(turns.PROMPT, at=60.0, text="fix", tag=OPERATOR, uuid="u1")
 
-    _, bullets = evidence.fold(EMPTY, (row, row._replace(at=61.0)), project=PROJECT)
+    _, bullets = distil.fold(EMPTY, (row, row._replace(at=61.0)), project=PROJECT)
 
     assert [bullet.text for bullet in bullets] == ["fix"]
 
@@ -553,7 +553,7 @@ def test_records_without_a_time_take_the_time_of_the_one_before() -> None:
         Turn(turns.PROMPT, text="y", tag=OPERATOR),
     )
 
-    _, bullets = evidence.fold(EMPTY, rows, project=PROJECT, undated=30.0)
+    _, bullets = distil.fold(EMPTY, rows, project=PROJECT, undated=30.0)
 
     assert [(bullet.text, bullet.at) for bullet in bullets] == [("first", 30.0), ("x", 90.0), ("y", 90.0)]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vault_mem.capsule import text as texts
 from vault_mem.harness import registry
-from vault_mem.session import evidence
+from vault_mem.session import distil, evidence
 from vault_mem.session.evidence import EMPTY, Evidence
 from vault_mem.session.turns import Turn
 
@@ -44,7 +44,7 @@ def turns_of(name: str) -> tuple[tuple[Turn, ...], ...]:
 
 def folded(rows: tuple[tuple[Turn, ...], ...], state: Evidence = EMPTY) -> tuple[Evidence, Bullets]:
     """Evidence, and bullets as a capsule keeps them: section, tag and text once, the state that was told last."""
-    state, bullets = evidence.fold(state, (turn for row in rows for turn in row), project=PROJECT)
+    state, bullets = distil.fold(state, (turn for row in rows for turn in row), project=PROJECT)
     return state, merged({}, bullets)
 
 
@@ -96,7 +96,7 @@ def test_read_line_by_line_it_is_the_same(name: str) -> None:
 
     for row in turns_of(name):
         stored = json.loads(json.dumps(evidence.to_json(state)))
-        state, more = evidence.fold(evidence.from_json(stored), row, project=PROJECT)
+        state, more = distil.fold(evidence.from_json(stored), row, project=PROJECT)
         bullets = merged(bullets, more)
 
     assert state == whole
@@ -114,7 +114,7 @@ def test_cut_anywhere_it_is_the_same(data: st.DataObject, name: str) -> None:
     state, bullets = EMPTY, {}
 
     for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-        state, more = evidence.fold(state, (turn for row in rows[begin:end] for turn in row), project=PROJECT)
+        state, more = distil.fold(state, (turn for row in rows[begin:end] for turn in row), project=PROJECT)
         bullets = merged(bullets, more)
 
     whole, told = folded(rows)
@@ -127,7 +127,7 @@ def test_read_a_second_time_it_adds_nothing(name: str) -> None:
     rows = turns_of(name)
     state, _ = folded(rows)
 
-    again, bullets = evidence.fold(
+    again, bullets = distil.fold(
         state, (turn for row in rows for turn in row), project=PROJECT, skip_until=state.newest
     )
 
@@ -139,7 +139,7 @@ def test_without_its_evidence_it_shapes_the_evidence_again_and_tells_nothing(nam
     rows = turns_of(name)
     state, _ = folded(rows)
 
-    again, bullets = evidence.fold(
+    again, bullets = distil.fold(
         EMPTY, (turn for row in rows for turn in row), project=PROJECT, quiet_until=state.newest
     )
 

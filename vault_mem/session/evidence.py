@@ -8,16 +8,14 @@ it, reads of files that it modifies.
 from __future__ import annotations
 
 from vault_mem.capsule import text as texts
-from vault_mem.capsule.model import Bullet, Contract
+from vault_mem.capsule.model import Contract
 from vault_mem.record import NamedTuple
 from vault_mem.session.turns import DOING, PENDING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import Any
 
-    from vault_mem.session.turns import Turn
 
 REQUEST = 300  # characters of a request in the objective
 MAKE_PASS = "Make the failing tests pass: "
@@ -176,46 +174,6 @@ def _like(value: Any, example: Any) -> Any:
         return None
     fields = [_like(item, part) for item, part in zip(value, example, strict=True)]
     return None if None in fields else type(example)(*fields)
-
-
-def fold(
-    evidence: Evidence,
-    turns: Iterable[Turn],
-    *,
-    project: str,
-    redact: Callable[[str], str] | None = None,
-    skip_until: float = 0.0,
-    quiet_until: float = 0.0,
-    undated: float = 0.0,
-) -> tuple[Evidence, tuple[Bullet, ...]]:
-    """The evidence after *turns*, and the bullets that they give.
-
-    project: its directory, what paths are relative to. redact: applied to every text before it is cut or kept.
-    skip_until: records at or before this time are passed over (a rewritten transcript whose evidence is at hand).
-    quiet_until: records at or before this time shape the evidence and give no bullet (the evidence was lost, the capsule was not).
-    undated: the time of records that have none when no record before them has one.
-    """
-    from vault_mem.session.folding import Folding
-
-    folding = Folding(evidence, project=project, redact=redact, quiet_until=quiet_until, undated=undated)
-    for turn in turns:
-        if turn.at is None or turn.at > skip_until:
-            folding.take(turn)
-    return folding.finished()
-
-
-def payload_message(
-    evidence: Evidence, text: str, *, at: float, redact: Callable[[str], str] | None = None
-) -> tuple[Evidence, tuple[Bullet, ...]]:
-    """The turn is over and *text* was the last thing the agent said; empty when the client did not tell, then its last record counts.
-
-    A record with the same words that arrives later is nothing new.
-    """
-    from vault_mem.session.folding import Folding
-
-    folding = Folding(evidence, project="", redact=redact)
-    folding.close_with(text, at)
-    return folding.finished()
 
 
 def open_items(evidence: Evidence) -> dict[tuple[str, str, str], float]:

@@ -1,4 +1,4 @@
-"""One pass over turns: evidence in, evidence and bullets out. Use it through `evidence.fold`."""
+"""One pass over turns: evidence in, evidence and bullets out. Use it through `distil`."""
 
 from __future__ import annotations
 
