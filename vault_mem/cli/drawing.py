@@ -115,6 +115,12 @@ def detail(entry: Entry) -> str:
     return ""
 
 
+def _trim(lanes: list[str | None]) -> None:
+    """Drop free lanes at the right."""
+    while lanes and lanes[-1] is None:
+        lanes.pop()
+
+
 def graph(nodes: Sequence[Node], look: Style) -> Iterator[str]:
     """Capsules with lines to their parents, newest first."""
     shown = {node.id for node in nodes}
@@ -128,8 +134,7 @@ def graph(nodes: Sequence[Node], look: Style) -> Iterator[str]:
             yield look.drawn(_joined(lanes, mine))
         for column in mine[1:]:
             lanes[column] = None
-        while lanes[-1] is None:
-            lanes.pop()
+        _trim(lanes)
         head = " ".join("●" if column == mine[0] else "│" if lane else " " for column, lane in enumerate(lanes))
         state = look.paint(plain(node.status or "-", limit=20), node.status)
         yield (
@@ -138,8 +143,7 @@ def graph(nodes: Sequence[Node], look: Style) -> Iterator[str]:
             + f"  {state}  {_origin(node)}".rstrip()
         )
         lanes[mine[0]] = node.parent if node.parent in shown else None
-        while lanes and lanes[-1] is None:
-            lanes.pop()
+        _trim(lanes)
         margin = " ".join("│" if lane else " " for lane in lanes)
         margin += " " * (len(head) - len(margin))
         lines = [
