@@ -17,6 +17,7 @@ def script() -> None:
     (docs/explanation/performance.md); a hook writes through file descriptors, so nothing is lost in a buffer.
     """
     given = sys.argv[1:]
+    open_standard_streams()
     if given[:1] not in (["hook"], ["resume"]):
         sys.exit(main(given))
     import gc
@@ -25,9 +26,29 @@ def script() -> None:
     from vault_mem import image
 
     served = image.install()
-    code = main(given)
-    image.refresh(served)
+    try:
+        code = main(given)
+        image.refresh(served)
+    except BaseException as error:  # noqa: BLE001 - the doors catch what they can name; a session never gets a traceback
+        code = 0 if given[0] == "hook" or given == ["resume"] else 1
+        try:
+            os.write(2, f"vault-mem: error:{type(error).__name__}: {error}\n".encode("utf-8", "replace"))
+        except OSError:
+            pass
     os._exit(code)
+
+
+def open_standard_streams() -> None:
+    """Gives 0, 1 and 2 something where the caller closed them.
+
+    Otherwise the next file that is opened gets that number: with standard output closed that is the vault lock, and a delivery would be
+    written into it and count. What stands in for standard output cannot be written, so that a text that got nowhere is known to have.
+    """
+    for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, flags), True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

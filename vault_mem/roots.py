@@ -10,7 +10,7 @@ import os
 import stat
 
 from vault_mem import jsontext
-from vault_mem.errors import MemoryRootError
+from vault_mem.errors import MemoryRootError, NoSeatError
 from vault_mem.record import NamedTuple
 
 TYPE_CHECKING = False
@@ -180,6 +180,15 @@ def seat_at(root: str, *, environ: Mapping[str, str], found: str, allow_missing:
     if memory.source == "default":
         _inspect(memory.base, memory.relative, allow_missing=True)
     return Seat(root, memory, found)
+
+
+def nowhere(*, explicit: str, environ: Mapping[str, str], cwd: str) -> NoSeatError:
+    """What to say when `find` has none: the directory that was named, else the one that was started from."""
+    named = explicit or environ.get("VAULT_MEM_ROOT") or environ.get("AIGENT_ROOT")
+    if named:
+        how = "" if explicit else " (VAULT_MEM_ROOT or AIGENT_ROOT names it)"
+        return NoSeatError(f"{os.path.normpath(os.path.join(cwd, named))} is no seat{how}")
+    return NoSeatError(f"no seat at or above {cwd}; make one with `vault-mem init`")
 
 
 def find(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vault_mem import jsontext, roots, trust
 from vault_mem.cli.arguments import Parser
-from vault_mem.errors import NoSeatError, UnsafeGitConfigError, VaultMemError
+from vault_mem.errors import UnsafeGitConfigError, VaultMemError
 from vault_mem.install import seat as seats
 from vault_mem.install import setup
 from vault_mem.report import FAIL, WARN, Finding
@@ -196,8 +196,9 @@ def _show(command: str, plan: Plan, outcome: Outcome | None, options: argparse.N
         lines += done or ["everything was in place, nothing changed"]
         lines += [f"the former bytes are kept in {path}" for path in outcome.backups]
     for each in plan.findings:
+        kind = "warning" if each.severity == WARN else "note"
         lines.append(
-            f"{'warning' if each.severity == WARN else 'note'}: {each.token}: {each.what}"
+            f"{kind}: {each.what if each.token == kind else f'{each.token}: {each.what}'}"
             + (f" ({each.fix})" if each.fix else "")
         )
     if command == "uninstall" and outcome is not None:
@@ -230,7 +231,7 @@ def _trust(options: argparse.Namespace, *, environ: Mapping[str, str], cwd: str,
         allow_missing=True,
     )
     if seat is None:
-        raise NoSeatError(f"no seat at or above {cwd}; make one with `vault-mem init`")
+        raise roots.nowhere(explicit=options.root, environ=environ, cwd=cwd)
     memory = seat.memory.path
     document: dict[str, object] = {
         "schema": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from vault_mem.errors import VaultMemError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 COMMANDS = {
     "init": ("install", "make this project a seat: memory root, vault, hooks, skills, trust"),
@@ -40,6 +42,7 @@ COMMANDS = {
     "export": ("exchange", "every capsule as JSON lines or as a tar"),
     "replay": ("replay", "feed a recorded transcript or session folder through the real hooks"),
 }
+TRACE = "VAULT_MEM_TRACE"
 BEFORE_PARSING = {
     "resume": "SessionStart hook; by hand: what a fresh session would be given",
     "hook": "hook entry points, payload on standard input",
@@ -66,46 +69,89 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str], *, program: str) -> int:
-    """Run one command; exit codes are those of the command line reference, never 2."""
-    match list(arguments):
+    """Run one command; exit codes are those of the command line reference, never 2. Nothing that happens here ends in a traceback."""
+    out, err = _stream(sys.stdout), _stream(sys.stderr)
+    try:
+        code = _chosen(list(arguments), program=program, out=out, err=err)
+        out.flush()
+    except VaultMemError as error:
+        text = str(error)
+        _say(err, text if text.startswith(error.token) else f"{error.token}: {text}")
+        code = error.exit_code
+    except BrokenPipeError:
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    except OSError as error:
+        _say(err, f"error:{type(error).__name__}: {error}")
+        code = 1
+    except Exception as error:
+        if os.environ.get(TRACE):
+            raise
+        _say(err, f"error:{type(error).__name__}: {error} (a fault of the program; {TRACE}=1 shows where)")
+        code = 1
+    _let_go(out)
+    return code
+
+
+def _chosen(arguments: list[str], *, program: str, out: TextIO, err: TextIO) -> int:
+    match arguments:
         case [] | ["--help" | "-h" | "help", *_]:
-            sys.stdout.write(usage())
+            out.write(usage())
             return 0 if arguments else 64
         case ["--version" | "-V"]:
             from vault_mem import version
 
-            sys.stdout.write(f"vault-mem {version.__version__}\n")
+            out.write(f"vault-mem {version.__version__}\n")
             return 0
         case ["--root", directory, name, *rest]:
-            return _run(name, ["--root", directory, *rest], program=program)
+            return _run(name, ["--root", directory, *rest], program=program, out=out, err=err)
         case [name, *rest]:
-            return _run(name, rest, program=program)
+            return _run(name, rest, program=program, out=out, err=err)
     return 64
 
 
-def _run(name: str, arguments: list[str], *, program: str) -> int:
+def _run(name: str, arguments: list[str], *, program: str, out: TextIO, err: TextIO) -> int:
     if name not in COMMANDS:
-        sys.stderr.write(f"vault-mem: usage: unknown command {name!r}; `vault-mem --help` lists them\n")
+        _say(err, f"usage: unknown command {name!r}; `vault-mem --help` lists them")
         return 64
     module = importlib.import_module(f"vault_mem.cli.{COMMANDS[name][0]}")
-    try:
-        code: int = module.run(
-            name,
-            arguments,
-            environ=dict(os.environ),
-            cwd=os.getcwd(),
-            now=time.time(),
-            program=program,
-            out=sys.stdout,
-            err=sys.stderr,
-        )
-        sys.stdout.flush()
-    except VaultMemError as error:
-        text = str(error)
-        sys.stderr.write(f"vault-mem: {text if text.startswith(error.token) else f'{error.token}: {text}'}\n")
-        return error.exit_code
-    except BrokenPipeError:
-        # The reader went away; Python would complain once more when it closes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
+    code: int = module.run(
+        name, arguments, environ=dict(os.environ), cwd=_cwd(), now=time.time(), program=program, out=out, err=err
+    )
     return code
+
+
+def _cwd() -> str:
+    """The working directory; where it was removed, the path it had as far as that is known: a seat above it can still be found."""
+    try:
+        return os.getcwd()
+    except OSError:
+        former = os.environ.get("PWD", "")
+        return former if os.path.isabs(former) and not os.path.exists(former) else "/removed-working-directory"
+
+
+def _stream(stream: TextIO | None) -> TextIO:
+    """The stream such that every character gets out of it in some form; a closed one swallows everything."""
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
+    if isinstance(stream, io.TextIOWrapper):
+        # A terminal that knows no "·" shows \xb7, which is better than an error in the middle of a list.
+        stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _say(err: TextIO, text: str) -> None:
+    try:
+        err.write(f"vault-mem: {text}\n")
+        err.flush()
+    except OSError:
+        pass
+
+
+def _let_go(out: TextIO) -> None:
+    """What could not be written is given up here: at its end Python would try once more, complain and change the exit code."""
+    try:
+        out.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

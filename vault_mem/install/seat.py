@@ -75,6 +75,10 @@ def chosen(*, explicit: str, environ: Mapping[str, str], cwd: str, lenient: bool
             raise UsageError(f"{root} is no directory")
         how = "" if explicit else "the environment (VAULT_MEM_ROOT, AIGENT_ROOT) names this seat"
         return Target(root, root, (how,) if how else ())
+    if not os.path.isdir(cwd):
+        raise UsageError(
+            f"the working directory {cwd} is not there any more; go to the project, or name it with --root"
+        )
     top = worktree.here(cwd).top
     home = environ.get("HOME", "")
     if top and home and os.path.realpath(top) == os.path.realpath(home) != os.path.realpath(cwd):
@@ -145,6 +149,8 @@ def looked_at(target: Target, *, memory_root: str, mode: str, adopt: bool, envir
         _refuse_unwritable(path)
     record = trust.trusted(memory, environ=environ)
     kind = _mode(mode, adopt=adopt, known=record.mode if record else "", memory=memory)
+    if kind != ADOPTED or mode == DEDICATED:
+        program.found(environ)
     site = Site(
         target, memory, relative, top, below, marker, former, declaration, is_new=True, trusted=record is not None
     )

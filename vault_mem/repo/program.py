@@ -73,7 +73,7 @@ def found(environ: Mapping[str, str]) -> str:
         path = f"{folder}/git"
         if folder.startswith("/") and os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
-    raise GitRefusedError("git-missing")
+    raise GitRefusedError("git-missing", "no git program in any folder of PATH")
 
 
 def run(

@@ -136,6 +136,8 @@ def opened(
     """
     import contextlib
 
+    # GitPython looks for git while it is imported, and answers with half a screen of advice where there is none.
+    program.found(environ)
     import git  # noqa: TID251 - this module is its owner
 
     @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from vault_mem import roots, trust
-from vault_mem.errors import MemoryRootError, NoSeatError, UnsafeGitConfigError, UntrustedSeatError
+from vault_mem.errors import MemoryRootError, UnsafeGitConfigError, UntrustedSeatError
 from vault_mem.record import NamedTuple
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def find(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Seat:
         is_trusted=lambda memory: trust.trusted(memory, environ=environ) is not None,
     )
     if seat is None:
-        raise NoSeatError(f"no seat at or above {cwd}; make one with `vault-mem init`")
+        raise roots.nowhere(explicit=explicit, environ=environ, cwd=cwd)
     return seat
 
 
