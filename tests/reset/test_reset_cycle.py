@@ -231,3 +231,49 @@ def test_an_unwritable_log_means_nothing_is_typed(world: Any) -> None:
     assert code == 1
     assert "log-unwritable" in said
     assert world.bytes == b""
+
+
+def test_a_watcher_killed_after_enter_leaves_the_confirmation_to_the_next_one(
+    world: Any, eventually: Callable[..., None]
+) -> None:
+    import subprocess
+
+    world.up()
+    world.receipt()
+    world.vm("reset", "clear")
+    world.turn_end()
+    watch = subprocess.Popen(
+        [*world.words, "reset", "watch", "--once"], cwd=world.seat, env=world.environ, stdout=subprocess.DEVNULL
+    )
+    eventually(lambda: world.submitted == ["'/clear'"])
+    watch.kill()
+    watch.wait()
+    eventually(lambda: '"clear"' in (world.ctl / "starts").read_text())
+
+    world.watch()
+    world.watch()
+
+    assert world.submitted == ["'/clear'"]
+    assert world.outcomes[-1] == "confirmed"
+
+
+def test_the_loop_wakes_an_idle_session_and_the_fresh_one_once(world: Any, eventually: Callable[..., None]) -> None:
+    import subprocess
+
+    world.up()
+    loop = subprocess.Popen(
+        [*world.words, "reset", "watch"], cwd=world.seat, env=world.environ, stdout=subprocess.DEVNULL
+    )
+    try:
+        eventually(lambda: world.submitted == ["'1 wakes pending: run vault-mem wakes drain'"])
+        world.sweep()
+        world.vm("wakes", "drain")
+        assert world.vm("reset", "receipt")[0] == 0
+        assert world.vm("reset", "clear")[0] == 0
+        world.turn_end()
+        eventually(lambda: len(world.submitted) == 3)
+    finally:
+        loop.kill()
+        loop.wait()
+
+    assert world.submitted[1:] == ["'/clear'", "'0 wakes pending: run vault-mem wakes drain'"]

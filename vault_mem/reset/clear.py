@@ -150,23 +150,14 @@ def _serve(
         scene,
         TEXT,
         again=lambda: _again(scene, tunables, approved=approved),
-        before=lambda: _attempt(scene, f"{head}{scene.scan.tokens} tokens; pane {place.pane}"),
+        before=lambda: _attempt(scene, head, place, approved=approved),
         now=now,
     )
     if done.outcome != keys.SUBMITTED:
         state.forget(f"{state.folder(store.runtime)}/cleared.json")
+        state.forget(scene.path(state.SUBMITTED))
     if done.outcome == keys.SUBMITTED:
         human = scene.scan.human
-        state.store(
-            scene.path(state.SUBMITTED),
-            {
-                "at": now,
-                "approved": approved,
-                "head": head,
-                "tokens": scene.scan.tokens,
-                "place": [place.socket, place.server, place.pane],
-            },
-        )
         if approved and human is not None:
             held = state.load(scene.path(state.PHRASE)) or {}
             state.store(scene.path(state.PHRASE), {**held, "used": human.uuid})
@@ -182,11 +173,16 @@ def _serve(
     return done.token
 
 
-def _attempt(scene: Scene, detail: str) -> None:
-    """The last thing before a key is pressed: the log, and what the next session is told about the way back. Raises OSError."""
-    state.log(scene.runtime, "attempt", detail, now=scene.now)
+def _attempt(scene: Scene, head: str, place: tmux.Place, *, approved: bool) -> None:
+    """The last thing before a key is pressed. Raises OSError; then nothing is typed.
+
+    What waits for a confirmation is stored before anything is typed, so that a watcher that is killed after Enter leaves it to the next pass.
+    """
+    state.log(scene.runtime, "attempt", f"{head}{scene.scan.tokens} tokens; pane {place.pane}", now=scene.now)
     row = {"session": scene.session, "transcript": scene.record.transcript, "at": scene.now}
     state.store(f"{state.folder(scene.runtime)}/cleared.json", row)
+    waits = {"at": scene.now, "approved": approved, "head": head, "tokens": scene.scan.tokens}
+    state.store(scene.path(state.SUBMITTED), {**waits, "place": [place.socket, place.server, place.pane]})
 
 
 def _again(scene: Scene, tunables: Tunables, *, approved: bool) -> str:
@@ -229,7 +225,15 @@ def settle(
                 store.runtime, "confirmed", f"{head}{row.get('tokens')} tokens; new session {new.session}", now=now
             )
             receipt.spend(look(store, old, tunables, now=now))
-            for name in (state.THROTTLE, state.ORDERED, state.BREAKER, state.PHRASE, state.READY, state.SUBMITTED):
+            for name in (
+                state.THROTTLE,
+                state.ORDERED,
+                state.BREAKER,
+                state.PHRASE,
+                state.READY,
+                state.REQUEST,
+                state.SUBMITTED,
+            ):
                 state.forget(f"{state.folder(store.runtime, session)}/{name}")
             decided.append(("confirmed", session, new, at))
         elif not row.get("late") and not 0 <= now - float(row.get("at") or 0) < tunables.confirm:
@@ -241,6 +245,7 @@ def settle(
             )
             state.store(f"{state.folder(store.runtime, session)}/{state.BREAKER}", {"open": True, "at": now})
             state.store(path, {**row, "late": True})
+            state.forget(f"{state.folder(store.runtime, session)}/{state.REQUEST}")
             decided.append(("unconfirmed", session, None, at))
     return tuple(decided)
 
