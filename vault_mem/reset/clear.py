@@ -72,7 +72,10 @@ def _leave(scene: Scene, row: dict[str, Any], place: tmux.Place, *, approved: bo
                 raise ResetError(
                     "reset-running", "a reset of this session was asked for already; it is typed when the turn ends"
                 )
-            if state.load(scene.path(state.SUBMITTED)) is not None:
+            waits = state.load(scene.path(state.SUBMITTED))
+            if waits is not None and waits.get("late"):
+                state.forget(scene.path(state.SUBMITTED))  # the person asks anew after one that was never confirmed
+            elif waits is not None:
                 raise ResetError("reset-running", "a /clear was typed and waits for its confirmation")
             state.forget(scene.path(state.READY))
             human = scene.scan.human
