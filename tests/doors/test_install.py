@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vault_mem import hooksfile, trust
-from vault_mem.install import setup
+from vault_mem.install import launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -788,7 +788,7 @@ def test_a_script_that_cannot_be_started_is_not_wired(first: str, usable: bool, 
     program.write_text(first.replace("{python}", sys.executable) + "\n")
     program.chmod(0o755)
 
-    line = setup.program_line(str(program), str(tmp_path / "elsewhere/../other/python"))
+    line = launcher.program_line(str(program), str(tmp_path / "elsewhere/../other/python"))
 
     # -P: the folder a hook runs in is the project, whose own `vault_mem` must not be taken for ours.
     assert line == (str(program) if usable else f"{tmp_path}/other/python -P -m vault_mem")

@@ -13,7 +13,7 @@ from vault_mem.cli.arguments import Parser
 from vault_mem.doctor import collect, prove, repair
 from vault_mem.doctor.examine import FAMILIES, examine, ordered
 from vault_mem.errors import VaultMemError
-from vault_mem.install import setup, wiring
+from vault_mem.install import launcher, wiring
 from vault_mem.report import FAIL, WARN
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def run(
 
 def _tools(scene: Scene, *, environ: Mapping[str, str], now: float, program: str) -> repair.Tools:
     """The doctor knows nothing of the installer; the door hands it over."""
-    line = setup.program_line(program, sys.executable)
+    line = launcher.program_line(program, sys.executable)
 
     def wire(harness: str, scope: str, without: Sequence[tuple[str, int, int]]) -> Sequence[str]:
         place = clients.place(harness, scope, project=scene.place.root, environ=environ)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vault_mem import jsontext, roots, trust
 from vault_mem.cli.arguments import Parser
 from vault_mem.errors import UnsafeGitConfigError, VaultMemError
+from vault_mem.install import launcher, setup
 from vault_mem.install import seat as seats
-from vault_mem.install import setup
-from vault_mem.report import FAIL, WARN, Finding
+from vault_mem.report import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +38,7 @@ def run(
     options = _parser(command).read(arguments, out=out)
     if options is None:
         return 0
-    line = setup.program_line(program, sys.executable)
+    line = launcher.program_line(program, sys.executable)
     try:
         return _act(command, options, line, environ=environ, cwd=cwd, now=now, out=out)
     except VaultMemError as error:
@@ -78,8 +80,9 @@ def _set_up(
     now: float,
     out: TextIO,
 ) -> int:
+    broken = launcher.mendable(sys.executable) if command != "uninstall" else ""
     wish = setup.Wish(
-        line,
+        shlex.quote(broken) if broken else line,
         options.root,
         getattr(options, "memory_root", ""),
         options.harness,
@@ -93,6 +96,11 @@ def _set_up(
     )
     removing = command == "uninstall"
     plan = (setup.planned_removal if removing else setup.planned)(wish, environ=environ, cwd=cwd)
+    if broken:
+        if not options.dry_run and not launcher.mend(broken, sys.executable):
+            raise seats.RefusedError("not-writable", f"{broken} cannot be started as it is, and cannot be mended")
+        said = f"{broken} could not be started (a blank in its path, or a long one) and got another beginning"
+        plan = replace(plan, findings=(Finding("script-mended", OK, broken, said), *plan.findings))
     outcome = None
     if not options.dry_run:
         outcome = (setup.removed if removing else setup.carried_out)(plan, environ=environ, now=now)

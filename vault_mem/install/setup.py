@@ -84,33 +84,6 @@ def harnesses(word: str) -> tuple[str, ...]:
     return clients.HARNESSES if word == "all" else (word,)
 
 
-def program_line(started_by: str, interpreter: str) -> str:
-    """What a shell starts our program by: the installed program where it can be started, else this Python with the package."""
-    beside = os.path.join(os.path.dirname(interpreter), hooksfile.PROGRAM)
-    named = os.path.basename(started_by).removesuffix(".exe") == hooksfile.PROGRAM
-    for path in (started_by, beside) if named else (beside,):
-        if named and path == started_by and not os.path.lexists(path):
-            return shlex.quote(path)
-        if _can_start(path):
-            return shlex.quote(path)
-    # -P: the folder a hook is started in must not answer for the package.
-    return f"{shlex.quote(os.path.normpath(interpreter))} -P -m {hooksfile.MODULE}"
-
-
-def _can_start(path: str) -> bool:
-    """Whether the system can start the file: an environment below a folder with a blank gets scripts whose first line it misreads."""
-    if not os.access(path, os.X_OK):
-        return False
-    try:
-        with open(path, "rb") as file:
-            line = file.read(512).partition(b"\n")[0]
-    except OSError:
-        # Executable and not readable: a program, not a script.
-        return True
-    words = line[2:].split()
-    return not line.startswith(b"#!") or (bool(words) and len(line) < 128 and os.access(words[0], os.X_OK))
-
-
 def plugin_hooks() -> str:
     """The hooks file of the plugin: what `init` wires, started through the plugin's own launcher."""
     frame = '{\n  "description": "Saves each turn to the vault and hands the capsule over after /clear"\n}\n'
