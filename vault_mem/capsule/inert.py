@@ -9,29 +9,26 @@ LIMIT = 500
 
 _SPACE = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029), " ")
 # What is invisible or turns the direction of what follows. Emoji lose their joiners and presentation marks and stay readable.
-_INVISIBLE = dict.fromkeys(
-    code
-    for first, last in (
-        (0x00AD, 0x00AD),  # soft hyphen
-        (0x034F, 0x034F),  # grapheme joiner
-        (0x061C, 0x061C),  # Arabic letter mark
-        (0x115F, 0x1160),  # Hangul fillers
-        (0x17B4, 0x17B5),  # Khmer inherent vowels
-        (0x180B, 0x180F),  # Mongolian selectors and vowel separator
-        (0x200B, 0x200F),  # zero-width, direction marks
-        (0x202A, 0x202E),  # bidi embedding and override
-        (0x2060, 0x206F),  # word joiner, invisible operators, bidi isolates, deprecated format marks
-        (0x3164, 0x3164),  # Hangul filler
-        (0xFE00, 0xFE0F),  # variation selectors
-        (0xFEFF, 0xFEFF),  # byte order mark
-        (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
-        (0xFFF9, 0xFFFB),  # interlinear annotation
-        (0x1D173, 0x1D17A),  # musical format marks
-        (0xE0000, 0xE0FFF),  # tags, more variation selectors
-    )
-    for code in range(first, last + 1)
+_INVISIBLE = (
+    (0x00AD, 0x00AD),  # soft hyphen
+    (0x034F, 0x034F),  # grapheme joiner
+    (0x061C, 0x061C),  # Arabic letter mark
+    (0x115F, 0x1160),  # Hangul fillers
+    (0x17B4, 0x17B5),  # Khmer inherent vowels
+    (0x180B, 0x180F),  # Mongolian selectors and vowel separator
+    (0x200B, 0x200F),  # zero-width, direction marks
+    (0x202A, 0x202E),  # bidi embedding and override
+    (0x2060, 0x206F),  # word joiner, invisible operators, bidi isolates, deprecated format marks
+    (0x3164, 0x3164),  # Hangul filler
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0xFEFF, 0xFEFF),  # byte order mark
+    (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
+    (0xFFF9, 0xFFFB),  # interlinear annotation
+    (0x1D173, 0x1D17A),  # musical format marks
+    (0xE0000, 0xE0FFF),  # tags, more variation selectors
 )
-_TABLE: dict[int, str | None] = {**_SPACE, **_INVISIBLE}
+_TABLE: dict[int, str | None] = {}
+"""Filled by the first text that is not ASCII: four thousand entries take a millisecond, and most hooks never meet such a text."""
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _WRAPPERS = (
     "system",
@@ -93,8 +90,16 @@ def clean(value: object) -> str:
         text = texts.whole(text)
         if "\x1b" in text or "\x9b" in text or "\x9d" in text:
             text = _without_ansi(text)
-        text = text.translate(_TABLE)
+        text = text.translate(_SPACE if text.isascii() else _table())
     return " ".join(text.split())
+
+
+def _table() -> dict[int, str | None]:
+    if not _TABLE:
+        for first, last in _INVISIBLE:
+            _TABLE.update(dict.fromkeys(range(first, last + 1)))
+        _TABLE.update(_SPACE)
+    return _TABLE
 
 
 def _without_ansi(text: str) -> str:

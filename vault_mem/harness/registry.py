@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from vault_mem import jsontext
 from vault_mem.errors import BadPayloadError
-from vault_mem.harness import claude, codex
 from vault_mem.session.event import HookEvent
 
 TYPE_CHECKING = False
@@ -15,16 +14,26 @@ if TYPE_CHECKING:
     from vault_mem.session.turns import Turn
 
 DEFAULT = "claude"
-READERS = {"claude": claude.read, "codex": codex.read}
-NAMES = tuple(READERS)
+NAMES = ("claude", "codex")
 
 
 def reader(name: str) -> Callable[[bytes], tuple[Turn, ...]]:
-    """What turns one transcript line of the client *name* into turns; it never raises."""
-    try:
-        return READERS[name or DEFAULT]
-    except KeyError:
-        raise BadPayloadError(f"unknown harness {name!r}; known: {', '.join(NAMES)}") from None
+    """What turns one transcript line of the client *name* into turns; it never raises. Raises BadPayloadError for a client unknown here."""
+    # A hook serves one client, and most hooks read no transcript at all.
+    match name or DEFAULT:
+        case "claude":
+            from vault_mem.harness import claude
+
+            return claude.read
+        case "codex":
+            from vault_mem.harness import codex
+
+            return codex.read
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> BadPayloadError:
+    return BadPayloadError(f"unknown harness {name!r}; known: {', '.join(NAMES)}")
 
 
 def recognised(payload: dict[str, Any]) -> str:
@@ -45,8 +54,8 @@ def parse(payload: bytes, *, harness: str = "") -> HookEvent:
         raise BadPayloadError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise BadPayloadError(f"not an object but {type(value).__name__}")
-    if harness and harness not in READERS:
-        raise BadPayloadError(f"unknown harness {harness!r}; known: {', '.join(NAMES)}")
+    if harness and harness not in NAMES:
+        raise _unknown(harness)
 
     def text_of(name: str) -> str:
         found = value.get(name)
