@@ -119,3 +119,14 @@ def test_a_fraction_that_rounds_up_moves_the_second_on() -> None:
 def test_days_and_minutes_are_those_of_utc() -> None:
     assert stamps.day(1796169599.0) == "2026-12-01"
     assert stamps.minute(1796119200.0) == "10:00"
+
+
+@given(
+    st.from_regex(
+        r"\A[0-9]{4}[-/][0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}[:.][0-9]{2}(\.[0-9]{3})?[Zz]\Z", fullmatch=True
+    )
+)
+def test_the_short_way_for_our_own_stamps_gives_what_the_long_way_gives(text: str) -> None:
+    slow = stamps.parse(text)
+
+    assert stamps.epoch_of(text) == (None if slow is None else round(slow.epoch, 6))

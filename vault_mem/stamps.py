@@ -98,9 +98,37 @@ def parse(text: str) -> Stamp | None:
     return Stamp(day + clock - shift, zoned)
 
 
+_STARTS: dict[str, float | None] = {}
+"""Epochs of days met before: ten thousand capsules lie on a few hundred of them."""
+
+
+def _own_form(text: str) -> float | None:
+    """The epoch of `2026-12-01T10:00:00Z`, with milliseconds or without, the forms we write, in a tenth of the time; None: see `parse`."""
+    if len(text) not in (20, 24) or text[10] + text[13] + text[16] + text[-1] != "T::Z" or text[19] not in ".Z":
+        return None
+    clock = text[11:13] + text[14:16] + text[17:19] + text[20:-1]
+    if not (clock.isascii() and clock.isdigit()):
+        return None
+    day = text[:10]
+    start = _STARTS.get(day)
+    if start is None:
+        if len(_STARTS) > 4096:
+            _STARTS.clear()
+        start = _STARTS[day] = _date(day)
+    hour, minute, second = int(clock[:2]), int(clock[2:4]), int(clock[4:6])
+    if start is None or hour > 23 or minute > 59 or second > 60:
+        return None
+    return start + hour * 3600 + minute * 60 + second + int(clock[6:] or "0") / 1000
+
+
 def epoch_of(text: object) -> float | None:
     """Seconds since the epoch of a stamp in a record; None when it is no text or no stamp."""
-    stamp = parse(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    own = _own_form(text)
+    if own is not None:
+        return own
+    stamp = parse(text)
     # Seconds and fraction were added as binary numbers; a microsecond is what a stamp can hold.
     return round(stamp.epoch, 6) if stamp else None
 
