@@ -1,0 +1,118 @@
+"""What happened in a session since its last save: the new turns of the transcript, prompts that only the journal has, the payload's own text."""
+
+from __future__ import annotations
+
+from vault_mem import receipts, redact, transcript
+from vault_mem.harness import claude, registry
+from vault_mem.record import NamedTuple
+from vault_mem.session import evidence, identity, speaker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vault_mem.capsule.model import Bullet
+    from vault_mem.receipts import Cursor
+    from vault_mem.session.event import HookEvent
+    from vault_mem.session.evidence import Evidence
+    from vault_mem.session.turns import Turn
+    from vault_mem.vault.store import Store
+
+COPIED_WITHIN = 64  # rows in which the first copy of a fork must stand
+
+
+class Delta(NamedTuple):
+    """What is new since the cursor, redacted. newest: time of the newest record or, for payload text without one, of the clock."""
+
+    bullets: tuple[Bullet, ...]
+    evidence: Evidence
+    position: tuple[int, ...]
+    recorded: float
+    newest: float
+    found: bool
+
+
+def read(event: HookEvent, store: Store, cursor: Cursor, *, now: float, secrets: tuple[str, ...]) -> tuple[Delta, int]:
+    """New turns of the transcript and the payload's last message, distilled and redacted; and how far the journal was read."""
+
+    def clean(text: str) -> str:
+        return redact.redact(text, secrets)
+
+    from vault_mem.session import distil
+
+    project = project_of(event, store)
+    state = evidence.from_json(cursor.evidence)
+    position = (
+        transcript.Position(*cursor.position) if len(cursor.position) == len(transcript.START) else transcript.START
+    )
+    bullets: tuple[Bullet, ...] = ()
+    copied = _copied_until(event, store) if not position.offset and event.harness == "claude" else 0.0
+    delta = _opened_transcript(event.transcript_path, position)
+    if delta is not None:
+        rows_of = registry.reader(event.harness)
+        state, bullets = distil.fold(
+            state,
+            (turn for line in delta for turn in rows_of(line)),
+            project=project,
+            redact=clean,
+            # A file that was rewritten is read again from the start; what was saved of it is not new.
+            skip_until=max(cursor.saved if delta.restarted else 0.0, copied),
+            undated=now,
+        )
+        position = delta.position
+    recorded = max(cursor.saved, state.newest)
+    prompts, journal = _journaled(store, cursor, bullets)
+    state, more = distil.fold(state, prompts, project=project, redact=clean)
+    bullets += more
+    state, said = distil.payload_message(state, event.last_assistant_message, at=now, redact=clean)
+    bullets += said
+    newest = max(recorded, *(bullet.at for bullet in (*more, *said)), 0.0)
+    return Delta(bullets, state, tuple(position), recorded, min(newest, now), delta is not None), journal
+
+
+def _copied_until(event: HookEvent, store: Store) -> float:
+    """The time of the last row that a fork took over from a session whose work is saved already; 0.0 for none."""
+    delta = _opened_transcript(event.transcript_path, transcript.START)
+    if delta is None:
+        return 0.0
+    saved: dict[str, float] = {}
+    last = 0.0
+    try:
+        for number, line in enumerate(delta):
+            other, at = claude.origin(line)
+            if other and other not in saved:
+                saved[other] = receipts.load_cursor(store.runtime, identity.safe_id(other)).saved
+            if other and at is not None and last < at <= saved[other]:
+                last = at
+            if number > COPIED_WITHIN and not last:
+                break  # copies stand at the beginning
+    except OSError:
+        return last
+    finally:
+        delta.close()
+    return last
+
+
+def _journaled(store: Store, cursor: Cursor, bullets: tuple[Bullet, ...]) -> tuple[tuple[Turn, ...], int]:
+    """Prompts that the prompt hook kept and the transcript does not have: it lags, or the client dropped the turn."""
+    rows, end = receipts.prompts(store.runtime, session=cursor.session, offset=cursor.journal)
+    told = {bullet.text for bullet in bullets}
+    turns = []
+    for at, prompt in rows:
+        # A command's row in the transcript has another wording; it is left to the transcript.
+        turn = speaker.prompt(prompt, at=at, human=True) if prompt[:1] not in ("/", "!") else None
+        if turn is not None and turn.text not in told:
+            turns.append(turn)
+    return tuple(turns), end
+
+
+def _opened_transcript(path: str, position: transcript.Position) -> transcript.Delta | None:
+    """The transcript from *position*; None when there is none to read, the payload's own text is saved all the same."""
+    try:
+        delta = transcript.Delta(path, position) if path else None
+    except (OSError, ValueError):
+        return None
+    return delta if delta is not None and delta.found else None
+
+
+def project_of(event: HookEvent, store: Store) -> str:
+    """The project's directory: the client's word for it, for `cwd` follows the agent's `cd`."""
+    return store.environ.get("CLAUDE_PROJECT_DIR") or event.cwd
