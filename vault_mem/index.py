@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 PATH = "index/consumed"
 TAIL = 4096
-_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+_SAFE_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+_SAFE = frozenset(_SAFE_BYTES)
 
 
 def _encoded(name: str) -> bytes:
     raw = name.encode("utf-8")
+    if not raw.translate(None, _SAFE_BYTES):
+        return raw
     return b"".join(bytes((byte,)) if byte in _SAFE else b"%%%02X" % byte for byte in raw)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from vault_mem import clientprocess, files, injections, lock, processes, receipts
-from vault_mem.capsule import header, lifecycle, lineage, model, procedure, sections, selector
+from vault_mem.capsule import header, lifecycle, lineage, model, procedure, provenance, sections, selector
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import GitRefusedError, LockBusyError, VaultMemError
 from vault_mem.record import NamedTuple
@@ -83,7 +83,7 @@ def orient(request: Request, store: Store, *, now: float) -> Answer:
             return Answer(
                 "briefed", selector.Selection(own, selector.NONE, ()), selector.text_of(own.fields, "id"), text
             )
-    book, faults = choice.book(store)
+    book, faults = choice.book(store, candidates)
     selection = selector.select(
         candidates,
         now=now,
@@ -164,8 +164,9 @@ def _hand_over(
     say: Callable[[str], None],
 ) -> Answer:
     faults = complete(store) + _woken(request, store, now=now)
-    book, more = choice.book(store)
-    chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named)
+    listed = headers.entries(store, keep=True)
+    book, more = choice.book(store, listed[0])
+    chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named, listed=listed)
     faults += more
     if chosen is None or not session:
         return _said(
@@ -279,6 +280,7 @@ def _text(
     fields: Mapping[str, Value] = chosen.fields if chosen else {}
     extension = _declared(store.seat.root, selector.text_of(fields, "id"))
     started = selector.text_of(fields, "started_at") or selector.text_of(fields, "created_at")
+    bullets = sections.read(chosen.document, day=started[:10]) if chosen else {}
     return procedure.render(
         procedure.View(
             selection=selection,
@@ -290,10 +292,11 @@ def _text(
             now=now,
             token=token,
             fields=fields,
-            sections=sections.read(chosen.document, day=started[:10]) if chosen else {},
+            sections=bullets,
             path=f"{store.seat.memory.relative}/{chosen.candidate.path}" if chosen else "",
             delivered=delivered,
             faults=faults,
+            evidence=provenance.evidence(fields, bullets, chosen.parent) if chosen else {},
             extension=extension,
         )
     )

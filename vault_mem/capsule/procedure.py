@@ -90,7 +90,8 @@ class View(NamedTuple):
     """Everything the procedure is made of.
 
     fields, sections, path: of the chosen capsule, empty without one. token: random mark around the data, new for every delivery.
-    faults: lines that must be seen before anything else (already inert). notes: lines below the data (drift, evidence; already inert).
+    faults: lines that must be seen before anything else (already inert). evidence: what each contract field rests on (already inert).
+    notes: lines below the data about what moved since (already inert).
     root_problem: why the memory root could not be resolved.
     """
 
@@ -103,6 +104,7 @@ class View(NamedTuple):
     path: str = ""
     delivered: str = ""
     faults: tuple[str, ...] = ()
+    evidence: Mapping[str, str] = {}
     notes: tuple[str, ...] = ()
     extension: Extension = Extension()
     root_problem: str = ""
@@ -272,6 +274,8 @@ def _data(view: View) -> list[str]:
     for key in ("objective", "waiting_on", "next_valid_action"):
         value = selector.text_of(fields, key)
         lines.append(f"  {key}: {_quoted(value, 500, 1500)}" if value else f"  {key}: (unknown: not in the capsule)")
+        if view.evidence.get(key):
+            lines.append(f"    evidence: {view.evidence[key]}")
     lines.extend(
         f"  {key}: {_quoted(selector.text_of(fields, key), 160, 200)}"
         for key in ("parent_capsule_id", "session_id", "branch", "head")
@@ -321,15 +325,18 @@ def ledger(rejected: Iterable[Rejection]) -> tuple[str, list[str], list[str]]:
     everyone = tuple(rejected)
     if not everyone:
         return "", [], []
-    names: dict[str, list[str]] = {}
+    # Ten thousand names are counted, a few dozen are shown: only those are made inert.
+    found: dict[tuple[str, str], list[str]] = {}
     for rejection in everyone:
-        key = rejection.reason + (f" ({inert(rejection.detail, limit=120)})" if rejection.detail else "")
-        names.setdefault(key, []).append(inert(rejection.name, limit=120))
+        found.setdefault((rejection.reason, rejection.detail), []).append(rejection.name)
+    names: dict[str, list[str]] = {}
+    for (reason, detail), group in found.items():
+        names.setdefault(reason + (f" ({inert(detail, limit=120)})" if detail else ""), []).extend(group)
     ordered = sorted(names.items(), key=lambda group: -len(group[1]))
-    lines = [
-        f"  - {len(group)}x {key}: {', '.join(group) if len(group) <= 3 else f'e.g. {group[0]}'}"
-        for key, group in ordered[:GROUPS]
-    ]
+    lines = []
+    for key, group in ordered[:GROUPS]:
+        shown = [inert(name, limit=120) for name in (group if len(group) <= 3 else group[:1])]
+        lines.append(f"  - {len(group)}x {key}: {', '.join(shown) if len(group) <= 3 else f'e.g. {shown[0]}'}")
     if len(ordered) > GROUPS:
         lines.append(f"  [TRUNCATED: +{len(ordered) - GROUPS} rejection groups omitted]")
     defects = sum(not rejection.ordinary for rejection in everyone)

@@ -7,13 +7,14 @@ import os
 from vault_mem import files, index, jsontext, receipts, stamps
 from vault_mem.capsule import header, lineage, selector
 from vault_mem.errors import VaultMemError
-from vault_mem.vault import tree
+from vault_mem.vault import headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from vault_mem.capsule.lineage import Event
+    from vault_mem.capsule.selector import Candidate
     from vault_mem.vault.store import Store
 
 BODY = "BODY_STATE.json"
@@ -21,8 +22,11 @@ OPERATOR_OWNED = ".aigent/operator-owned.json"
 _LIMIT = 4 << 20
 
 
-def book(store: Store) -> index.Book:
-    """The book of deliveries from the records that were kept, the capsules in the tree and the sessions that have one."""
+def book(store: Store, candidates: tuple[Candidate, ...] | None = None) -> index.Book:
+    """The book of deliveries from the records that were kept, the capsules in the tree and the sessions that have one.
+
+    candidates: the capsules in the tree, where the caller has looked at them already.
+    """
     events = [
         lineage.Event(
             id=intent.capsule,
@@ -37,7 +41,7 @@ def book(store: Store) -> index.Book:
         for intent in receipts.intents(store.runtime)
         if intent.done
     ]
-    for found in tree.entries(store.memory)[0]:
+    for found in headers.entries(store)[0] if candidates is None else candidates:
         fields = found.fields or {}
         name, session = selector.text_of(fields, "id"), selector.text_of(fields, "session_id")
         if name:

@@ -28,17 +28,18 @@ class NoSuchCapsuleError(VaultMemError):
 
 
 class Chosen(NamedTuple):
-    """A candidate whose whole text was read and holds."""
+    """A candidate whose whole text was read and holds. parent: the header of its parent, of long texts perhaps only the beginning; None without one."""
 
     candidate: Candidate
     document: str
     fields: Mapping[str, Value]
+    parent: Mapping[str, Value] | None = None
 
 
-def book(store: Store) -> tuple[Book | None, tuple[str, ...]]:
-    """The book of deliveries, or None and an inert line that says why it cannot be read."""
+def book(store: Store, candidates: tuple[Candidate, ...] | None = None) -> tuple[Book | None, tuple[str, ...]]:
+    """The book of deliveries (*candidates*: what is in the tree, where that is known already), or None and an inert line that says why it cannot be read."""
     try:
-        return commits.book(store), ()
+        return commits.book(store, candidates), ()
     except (GitRefusedError, OSError) as error:
         return None, (
             f"history-unchecked: {inert(str(error), limit=200)}; a capsule below may have been handed out before",
@@ -77,13 +78,20 @@ def facts_of(
 
 
 def choose(
-    store: Store, book: Book | None, session: str, *, now: float, named: str = ""
+    store: Store,
+    book: Book | None,
+    session: str,
+    *,
+    now: float,
+    named: str = "",
+    listed: tuple[tuple[Candidate, ...], str] | None = None,
 ) -> tuple[Chosen | None, Selection, str]:
     """The capsule for this session (safe id, empty when unknown), the selection it came of, and an inert line about an earlier delivery.
 
-    named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out.
+    named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out. listed: what `headers.entries` gave, where it was
+    asked already.
     """
-    candidates, unavailable = headers.entries(store, keep=True)
+    candidates, unavailable = listed or headers.entries(store, keep=True)
     if named:
         return _named(named, store, candidates, book)
     held = _held(store, candidates, book, session)
@@ -97,7 +105,7 @@ def choose(
             for each in selector.select(candidates, now=now, facts=facts).rejected
             if each.name != held.candidate.name
         ]
-        return held, selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
+        return _of(held, candidates), selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
     indexed = True
     while True:
         selection = selector.select(candidates, now=now, facts=facts, unavailable=unavailable)
@@ -114,7 +122,17 @@ def choose(
             (candidates, unavailable), indexed = tree.entries(store.memory), False
             facts = facts_of(candidates, book, started=now, bound=bound)._replace(alive=facts.alive)
             continue
-        return chosen, selection, delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
+        line = delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
+        return _of(chosen, candidates), selection, line
+
+
+def _of(chosen: Chosen, candidates: tuple[Candidate, ...]) -> Chosen:
+    """*chosen* with the header of its parent."""
+    parent = selector.text_of(chosen.fields, "parent_capsule_id")
+    for found in candidates if parent else ():
+        if found.fields is not None and selector.text_of(found.fields, "id") == parent:
+            return chosen._replace(parent=found.fields)
+    return chosen
 
 
 def _agrees(chosen: Chosen, candidate: Candidate) -> bool:
@@ -186,4 +204,5 @@ def _named(
     if (status, lifecycle.CONSUME) not in lifecycle.TRANSITIONS:
         raise NoSuchCapsuleError(f"capsule {named!r} is {status}; `vault-mem capsule reopen` makes it active again")
     delivery = book.delivery(named) if book is not None else None
-    return chosen, selector.Selection(chosen.candidate, selector.NAMED, ()), delivered_line(delivery)
+    selection = selector.Selection(chosen.candidate, selector.NAMED, ())
+    return _of(chosen, candidates), selection, delivered_line(delivery)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vault_mem.capsule.lineage import Event
+    from vault_mem.capsule.selector import Candidate
     from vault_mem.repo.commit import Committed
     from vault_mem.vault.store import Store
 
@@ -146,12 +147,12 @@ def settle(store: Store, *, skip: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(settled)
 
 
-def book(store: Store) -> index.Book:
-    """The book of deliveries, complete up to HEAD. Raises GitRefusedError when HEAD or history cannot be read."""
+def book(store: Store, candidates: tuple[Candidate, ...] | None = None) -> index.Book:
+    """The book of deliveries, complete up to HEAD; *candidates* as for `adopted.book`. Raises GitRefusedError when HEAD or history cannot be read."""
     if not store.keeps_history:
         from vault_mem.vault import adopted
 
-        return adopted.book(store)
+        return adopted.book(store, candidates)
     head = objects.head(store.worktree, environ=store.environ, ref=store.ref)
     if head is None:
         return index.Book(b"")
