@@ -374,3 +374,23 @@ def test_the_declared_extension_is_in_the_procedure_and_a_refusal_in_the_log(ses
     assert f"runs AFTER step 4): say resumed {session.capsule().stem}" in good
     assert "\nLIFECYCLE-EXTENSION: declaration ignored: " in bad
     assert "LIFECYCLE-EXTENSION" in (session.vault / "runtime/log.jsonl").read_text("utf-8")
+
+
+def test_each_contract_field_says_what_it_rests_on(session: Session) -> None:
+    session.prompt("Split the parser and keep the tests green.")
+    todos = [{"content": "Move the tokens", "status": "in_progress", "activeForm": "Moving"}]
+    session.use("TodoWrite", "ok", todos=todos)
+    session.answer("Working on it.")
+    session.stop("Working on it.")
+    first = session.sibling()
+    text = first.start("clear")
+    first.answer("I looked around.")
+    first.stop("I looked around.")
+
+    inherited = session.sibling().start("clear")
+
+    assert "\n    evidence: operator request, recorded 20" in text
+    assert "\n    evidence: todo in progress, recorded 20" in text
+    assert "\n    evidence: none, this is unknown; unknown is not the same as nothing\n" in text
+    parent = session.capsule().stem
+    assert inherited.count(f'\n    evidence: INHERITED from the parent capsule "{parent}"') == 2
