@@ -235,28 +235,98 @@ def test_a_lock_nobody_can_have_is_removed_and_that_is_said(
     assert save(vault, b"v2\n").notes == ()
 
 
-@pytest.mark.parametrize("minutes", (0, 9))
-def test_a_young_lock_stays(vault: Path, minutes: int, save: Callable[..., engine.Committed]) -> None:
-    _aged(vault / ".git" / "index.lock", minutes)
-
-    with pytest.raises(GitRefusedError, match="index-locked"):
-        save(vault)
-
-
-def test_a_link_in_place_of_the_lock_stays(vault: Path, save: Callable[..., engine.Committed]) -> None:
-    (vault / ".git" / "index.lock").symlink_to("nowhere")
-
-    with pytest.raises(GitRefusedError, match="index-locked"):
-        save(vault)
-
-    assert (vault / ".git" / "index.lock").is_symlink()
+LOCKS = (
+    pytest.param("index.lock", "index-locked", id="index"),
+    pytest.param("HEAD.lock", "ref-locked", id="HEAD"),
+    pytest.param("refs/heads/main.lock", "ref-locked", id="branch"),
+)
 
 
-@pytest.mark.parametrize("way", ("folder", "-C", "GIT_DIR"))
-def test_an_old_lock_stays_while_a_git_works_in_the_repository(
-    vault: Path, way: str, tmp_path: Path, environ: dict[str, str], save: Callable[..., engine.Committed]
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="processes cannot be listed here: a stale lock is never removed"
+)
+@pytest.mark.parametrize("name", ("HEAD.lock", "refs/heads/main.lock"))
+def test_a_lock_of_head_or_branch_that_nobody_can_have_is_removed_and_that_is_said(
+    vault: Path, name: str, git: Git, save: Callable[..., engine.Committed]
 ) -> None:
-    _aged(vault / ".git" / "index.lock", 60)
+    save(vault)
+    _aged(vault / ".git" / name, 11)
+
+    done = save(vault, b"v2\n")
+
+    assert (done.backend, done.notes) == ("light", ("stale-ref-lock-removed",))
+    assert not (vault / ".git" / name).exists()
+    assert git(vault, "status", "--porcelain") == ""
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="processes cannot be listed here: a stale lock is never removed"
+)
+def test_a_stale_lock_of_the_person_is_left_by_a_save_on_a_private_reference(
+    vault: Path, tmp_path: Path, git: Git, environ: dict[str, str]
+) -> None:
+    request = engine.Request((engine.Change("capsules/2026-05/a.md", b"v1\n"),), "capsule: autosave a", (), 1.0)
+    reference = "refs/vault-mem/x"
+    git(vault, "update-ref", reference, "HEAD")
+    for name in ("HEAD.lock", "index.lock", "refs/heads/main.lock"):
+        _aged(vault / ".git" / name, 60)
+    _aged(vault / ".git" / f"{reference}.lock", 60)
+
+    done = engine.commit(str(vault), request, environ=environ, state=str(tmp_path / "state"), ref=reference)
+
+    assert done.notes == ("stale-ref-lock-removed",)
+    assert not (vault / ".git" / f"{reference}.lock").exists()
+    assert all((vault / ".git" / name).exists() for name in ("HEAD.lock", "index.lock", "refs/heads/main.lock"))
+
+
+@pytest.mark.parametrize("minutes", (0, 9))
+@pytest.mark.parametrize(("name", "reason"), LOCKS)
+def test_a_young_lock_stays(
+    vault: Path, name: str, reason: str, minutes: int, save: Callable[..., engine.Committed]
+) -> None:
+    save(vault)
+    _aged(vault / ".git" / name, minutes)
+
+    with pytest.raises(GitRefusedError, match=reason):
+        save(vault, b"v2\n")
+
+    assert (vault / ".git" / name).exists()
+
+
+@pytest.mark.parametrize(("name", "reason"), LOCKS)
+def test_a_link_in_place_of_the_lock_stays(
+    vault: Path, name: str, reason: str, save: Callable[..., engine.Committed]
+) -> None:
+    save(vault)
+    (vault / ".git" / name).symlink_to("nowhere")
+
+    with pytest.raises(GitRefusedError, match=reason):
+        save(vault, b"v2\n")
+
+    assert (vault / ".git" / name).is_symlink()
+
+
+HELD = (
+    pytest.param("folder", "index.lock", "index-locked", id="folder, index"),
+    pytest.param("-C", "index.lock", "index-locked", id="-C, index"),
+    pytest.param("GIT_DIR", "index.lock", "index-locked", id="GIT_DIR, index"),
+    pytest.param("folder", "HEAD.lock", "ref-locked", id="folder, HEAD"),
+    pytest.param("-C", "refs/heads/main.lock", "ref-locked", id="-C, branch"),
+)
+
+
+@pytest.mark.parametrize(("way", "name", "reason"), HELD)
+def test_an_old_lock_stays_while_a_git_works_in_the_repository(
+    vault: Path,
+    way: str,
+    name: str,
+    reason: str,
+    tmp_path: Path,
+    environ: dict[str, str],
+    save: Callable[..., engine.Committed],
+) -> None:
+    save(vault)
+    _aged(vault / ".git" / name, 60)
     arguments = {"folder": ["git"], "-C": ["git", "-C", str(vault)], "GIT_DIR": ["git"]}[way]
     where = vault if way == "folder" else tmp_path
     more = {"GIT_DIR": str(vault / ".git")} if way == "GIT_DIR" else {}
@@ -274,11 +344,11 @@ def test_an_old_lock_stays_while_a_git_works_in_the_repository(
         other.stdin.flush()
         other.stdout.readline()
 
-        with pytest.raises(GitRefusedError, match="index-locked"):
-            save(vault)
+        with pytest.raises(GitRefusedError, match=reason):
+            save(vault, b"v2\n")
 
         other.kill()
-    assert save(vault).notes == ("stale-index-lock-removed",)
+    assert save(vault, b"v2\n").notes == (f"stale-{reason.removesuffix('ed')}-removed",)
 
 
 CHILD = """

@@ -166,11 +166,24 @@ def submodule(scene: Scene) -> None:
     scene.git(scene.vault, "commit", "-qm", "sub")
 
 
-def stale_index_lock(scene: Scene) -> None:
-    lock = scene.vault / ".git/index.lock"
+def stale(scene: Scene, name: str) -> None:
+    lock = scene.vault / ".git" / name
     lock.write_bytes(b"")
     then = time.time() - 3600
     os.utime(lock, (then, then))
+
+
+def stale_index_lock(scene: Scene) -> None:
+    stale(scene, "index.lock")
+
+
+def stale_head_lock(scene: Scene) -> None:
+    stale(scene, "HEAD.lock")
+
+
+def stale_branch_lock_for_git_itself(scene: Scene) -> None:
+    scene.git(scene.vault, "update-index", "--split-index")
+    stale(scene, "refs/heads/main.lock")
 
 
 def remade(scene: Scene, *shape: str) -> None:
@@ -205,7 +218,8 @@ def shared(scene: Scene) -> None:
 
 GOES_THROUGH = (
     user_hooks, hooks_path, signing, ssh_signing, no_identity, use_config_only, ignored_paths, fsmonitor, auto_gc, staged_work,
-    packed, crlf, odd_names, index_version_4, split_index, untracked_cache, submodule, stale_index_lock, sha256, reftable,
+    packed, crlf, odd_names, index_version_4, split_index, untracked_cache, submodule, stale_index_lock, stale_head_lock,
+    stale_branch_lock_for_git_itself, sha256, reftable,
     separate_git_dir, shared,
 )  # fmt: skip
 

@@ -137,7 +137,7 @@ GIT = (
         "index-lock-left",
         FAIL,
         "an abandoned `index.lock` lies in the vault",
-        "no commit is made while it lies there",
+        "your own commits in the vault fail while it lies there; the next save removes it",
         "removes it, and only when no git process works in the vault",
     ),
     Kind(
@@ -150,10 +150,15 @@ GIT = (
         "ref-lock-left",
         FAIL,
         "an abandoned lock of HEAD or of the branch lies in the vault",
-        "no commit is made while it lies there",
+        "your own commits in the vault fail while it lies there; the next save removes it",
         "removes it, and only when no git process works in the vault",
     ),
-    Kind("ref-locked", WARN, "HEAD or the branch is locked", "no commit is made while it lies there"),
+    Kind(
+        "ref-locked",
+        WARN,
+        "a lock of HEAD or of the branch is held, or too young to be called abandoned",
+        "no commit is made while it lies there",
+    ),
     Kind(
         "unfinished-commit",
         WARN,

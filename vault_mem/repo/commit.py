@@ -42,7 +42,7 @@ def commit(
 
     for _ in range(_ATTEMPTS):
         repository = _ready(worktree, environ, ref)
-        notes += _index_is_free(repository)
+        notes += _index_is_free(repository) + _refs_are_free(repository)
         if repository.why:
             break
         try:
@@ -101,6 +101,20 @@ def _index_is_free(repository: shape.Repository) -> tuple[str, ...]:
         time.sleep(wait)
         wait = min(wait * 2, 0.1)
     return ()
+
+
+def _refs_are_free(repository: shape.Repository) -> tuple[str, ...]:
+    """Removes abandoned locks of HEAD and of the branch; for one that may be in use every back end waits by itself."""
+    locks = [f"{repository.gitdir}/HEAD.lock"] if "HEAD.lock" in repository.names and not repository.private else []
+    locks.append(f"{repository.ref_path}.lock")
+    notes: tuple[str, ...] = ()
+    for lock in locks:
+        if os.path.lexists(lock):
+            from vault_mem.repo import recovery
+
+            if recovery.abandoned(repository, lock):
+                notes = ("stale-ref-lock-removed",)
+    return notes
 
 
 def _sweep(repository: shape.Repository) -> None:

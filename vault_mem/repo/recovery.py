@@ -1,4 +1,4 @@
-"""After a kill: finishing or undoing a half-done commit, and telling an abandoned `index.lock` from one in use."""
+"""After a kill: finishing or undoing a half-done commit, and telling an abandoned lock of git from one in use."""
 
 from __future__ import annotations
 
