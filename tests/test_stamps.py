@@ -130,3 +130,18 @@ def test_the_short_way_for_our_own_stamps_gives_what_the_long_way_gives(text: st
     slow = stamps.parse(text)
 
     assert stamps.epoch_of(text) == (None if slow is None else round(slow.epoch, 6))
+
+
+@given(MOMENTS, MOMENTS)
+def test_what_looks_earlier_is_earlier(first: datetime, second: datetime) -> None:
+    for form in (stamps.utc, stamps.utc_millis):
+        for other in (stamps.utc, stamps.utc_millis):
+            one, two = form(first.timestamp()), other(second.timestamp())
+            if stamps.surely_before(one, two):
+                assert (stamps.epoch_of(one) or 0) < (stamps.epoch_of(two) or 0)
+
+
+@pytest.mark.parametrize("odd", (None, 1, ("2020-01-01T00:00:00Z",), "2020-01-01", "2020-01-01T00:00:00+01:00", ""))
+def test_nothing_is_said_of_another_form(odd: object) -> None:
+    assert not stamps.surely_before(odd, "2026-12-01T10:00:00Z")
+    assert not stamps.surely_before("2026-12-01T10:00:00Z", odd)

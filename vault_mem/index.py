@@ -149,7 +149,10 @@ def current(runtime: str, *, head: str, commits: Callable[[str, str], Iterable[t
     return Book(data)
 
 
-def of(events: Iterable[Event]) -> Book:
-    """The book that these events make, kept nowhere; for a tree whose history is not in git."""
+def of(deliveries: Iterable[Event], *, sessions: Iterable[str], parents: Iterable[str]) -> Book:
+    """The book of a tree whose history is not in git: its deliveries, the sessions that saved, the ids that are parents. Kept nowhere."""
     empty, fresh = Book(b""), set[bytes]()
-    return Book(b"\n" + b"".join(_lines(event, empty, fresh) for event in events) + b"H none\n")
+    given = [_lines(event, empty, fresh) for event in deliveries]
+    saved = [b"S %s\n" % _encoded(session) for session in dict.fromkeys(sessions) if session]
+    above = [b"P %s\n" % _encoded(parent) for parent in dict.fromkeys(parents) if parent]
+    return Book(b"".join((b"\n", *given, *saved, *above, b"H none\n")))

@@ -133,6 +133,18 @@ def epoch_of(text: object) -> float | None:
     return round(stamp.epoch, 6) if stamp else None
 
 
+def surely_before(text: object, other: object) -> bool:
+    """Whether *text* is earlier than *other* by its looks, both in the form we write; False where it takes reading to know."""
+    return (
+        isinstance(text, str)
+        and isinstance(other, str)
+        and text[:19] < other[:19]
+        and text[-1:] == other[-1:] == "Z"
+        and len(text) in (20, 24)
+        and len(other) in (20, 24)
+    )
+
+
 def utc(epoch: float) -> str:
     """`2026-12-01T10:00:00Z`, whole seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))

@@ -27,36 +27,18 @@ def book(store: Store, candidates: tuple[Candidate, ...] | None = None) -> index
 
     candidates: the capsules in the tree, where the caller has looked at them already.
     """
-    events = [
-        lineage.Event(
-            id=intent.capsule,
-            event=lineage.CONSUME,
-            status="resumed",
-            parent="",
-            session="",
-            harness="",
-            consumer=intent.session,
-            at=intent.at,
-        )
+    deliveries = [
+        lineage.Event(id=intent.capsule, event=lineage.CONSUME, status="resumed", consumer=intent.session, at=intent.at)
         for intent in receipts.intents(store.runtime)
         if intent.done
     ]
-    for found in headers.entries(store)[0] if candidates is None else candidates:
-        fields = found.fields or {}
-        name, session = selector.text_of(fields, "id"), selector.text_of(fields, "session_id")
-        if name:
-            events.append(
-                lineage.Event(
-                    id=name,
-                    event=lineage.AUTOSAVE,
-                    status="",
-                    parent=selector.text_of(fields, "parent_capsule_id"),
-                    session=session,
-                    harness="",
-                    at=0.0,
-                )
-            )
-    return index.of(events)
+    listed = headers.entries(store)[0] if candidates is None else candidates
+    known = [found.fields for found in listed if found.fields and selector.text_of(found.fields, "id")]
+    return index.of(
+        deliveries,
+        sessions=(selector.text_of(fields, "session_id") for fields in known),
+        parents=(selector.text_of(fields, "parent_capsule_id") for fields in known),
+    )
 
 
 def note(store: Store, path: str, data: bytes | None, event: Event) -> None:

@@ -46,8 +46,7 @@ COLUMNS = (
 _LONG = ("objective", "waiting_on", "next_valid_action")
 _LIVE = (model.ACTIVE, model.PAUSED)
 _CUT, _TAGS = "\x1f", "\x1e"
-_ABSENT = "\\-"
-_WIDTHS = (4, 4 + len(COLUMNS))
+_WIDTHS = (5, 5 + len(COLUMNS))
 
 
 def entries(store: Store, *, keep: bool = False) -> tuple[tuple[Candidate, ...], str]:
@@ -85,11 +84,11 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[str, int]:
     except OSError:
         return "", 0  # it went away meanwhile; reading it says so
     changed = max(found.st_mtime_ns, found.st_ctime_ns)
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {found.st_mode}", changed
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}", changed
 
 
 def _load(path: str) -> tuple[dict[str, list[str]], int]:
-    """Rows by path (stamp, problem, detail, tags, columns), and when they were written; nothing when the file is missing or damaged."""
+    """Rows by path (stamp, whether a column is escaped, problem, detail, tags, columns), and when they were written; nothing when the file is missing or damaged."""
     try:
         data = files.read(path, limit=SIZE_LIMIT)
         written = os.stat(path).st_mtime_ns
@@ -113,14 +112,11 @@ def _head(rest: bytes) -> bytes:
 def _candidate(relative: str, row: list[str]) -> Candidate:
     name = relative.rsplit("/", 1)[-1]
     name = name[:-3] if name.lower().endswith(".md") else name
-    _, problem, detail, tags, *values = row
+    _, escaped, problem, detail, tags, *values = row
     if problem:
         return Candidate(name, relative, None, problem, _plain(detail))
-    fields: dict[str, Value] = {
-        key: value if "\\" not in value else _plain(value)
-        for key, value in zip(COLUMNS, values, strict=True)
-        if value != _ABSENT
-    }
+    # What is absent is empty here: nothing that reads these fields tells the two apart.
+    fields: dict[str, Value] = dict(zip(COLUMNS, values if escaped == "" else map(_plain, values), strict=True))
     fields["tags"] = tuple(tags.split(_TAGS)) if tags else ()
     return Candidate(name, relative, fields)
 
@@ -137,10 +133,12 @@ def _plain(text: str) -> str:
 def _row(stamp: str, candidate: Candidate) -> str:
     fields = candidate.fields
     if fields is None:
-        return _CUT.join((_escaped(candidate.path), stamp, candidate.problem, _escaped(candidate.detail), ""))
+        return _CUT.join((_escaped(candidate.path), stamp, "", candidate.problem, _escaped(candidate.detail), ""))
     tags = fields.get("tags")
     listed = _TAGS.join(_escaped(tag) for tag in tags) if isinstance(tags, tuple) else ""
-    return _CUT.join((_escaped(candidate.path), stamp, "", "", listed, *_columns(fields)))
+    columns = _columns(fields)
+    mark = "e" if any("\\" in column for column in columns) else ""
+    return _CUT.join((_escaped(candidate.path), stamp, mark, "", "", listed, *columns))
 
 
 def _columns(fields: Mapping[str, Value]) -> list[str]:
@@ -149,7 +147,7 @@ def _columns(fields: Mapping[str, Value]) -> list[str]:
     for key in COLUMNS:
         value = fields.get(key)
         if not isinstance(value, str):
-            texts.append(_ABSENT)
+            texts.append("")
         elif key in _LONG and not live:
             texts.append(_escaped(value.strip()[:BEGINNING]))
         else:
