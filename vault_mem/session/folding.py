@@ -183,12 +183,13 @@ class Folding:
                 self._compacted(turn)
 
     def _place(self, turn: Turn) -> None:
-        if turn.cwd and turn.cwd != self.cwd:
-            self.cwd = turn.cwd
-            self.tell("facts", f"cwd: {turn.cwd}", self.clock)
-        if turn.branch and turn.branch != self.branch:
-            self.branch = turn.branch
-            self.tell("facts", f"branch: {turn.branch}", self.clock)
+        # Names are chosen by people, and some choose a branch or a folder with a key in it.
+        if turn.cwd and turn.cwd != self.cwd and (cwd := self.clean(turn.cwd)) != self.cwd:
+            self.cwd = cwd
+            self.tell("facts", f"cwd: {cwd}", self.clock)
+        if turn.branch and turn.branch != self.branch and (branch := self.clean(turn.branch)) != self.branch:
+            self.branch = branch
+            self.tell("facts", f"branch: {branch}", self.clock)
 
     def _prompt(self, turn: Turn) -> None:
         if turn.status != turns.MIDTURN and not (turn.ref and turn.ref == self.turn):

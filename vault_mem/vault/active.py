@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import receipts, stamps, worktree
+from vault_mem import receipts, redact, stamps, worktree
 from vault_mem.capsule import codec, gate, header, model, sections, selector
 from vault_mem.errors import GitRefusedError, HeaderError
 from vault_mem.record import NamedTuple
@@ -143,7 +143,7 @@ def _restamped(document: str, fields: dict[str, Value], project: str, delta: Del
     fresh = {
         "created_at": stamp,
         "updated_at": stamp,
-        "branch": here.branch or delta.evidence.branch or None,
+        "branch": _branch(here, delta),
         "head": here.head or None,
     }
     for key, value in fresh.items():
@@ -151,6 +151,11 @@ def _restamped(document: str, fields: dict[str, Value], project: str, delta: Del
             document = header.edit(document, key, value)
             fields[key] = value
     return document
+
+
+def _branch(here: worktree.Here, delta: Delta) -> str | None:
+    # The transcript's is clean already; the one of the work tree comes straight from a file.
+    return redact.redact(here.branch) or delta.evidence.branch or None
 
 
 def _first_header(store: Store, event: HookEvent, target: Target, delta: Delta, *, now: float) -> dict[str, Value]:
@@ -173,7 +178,7 @@ def _first_header(store: Store, event: HookEvent, target: Target, delta: Delta, 
         harness=event.harness,
         seat=os.path.basename(store.seat.root) or None,
         project=os.path.basename(here.top or project_of(event, store)) or None,
-        branch=here.branch or delta.evidence.branch or None,
+        branch=_branch(here, delta),
         head=here.head or None,
     )
     fields.update(_contract(delta, parent, selector.text_of(parent, "next_valid_action")))
