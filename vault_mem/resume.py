@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vault_mem.capsule.model import Value
+    from vault_mem.capsule.model import Bullet, Value
     from vault_mem.capsule.selector import Candidate, Selection
     from vault_mem.vault.choice import Chosen
     from vault_mem.vault.store import Store
@@ -31,7 +31,10 @@ CLEAR, COMPACT = "clear", "compact"
 
 
 class Request(NamedTuple):
-    """What is asked. session: the id as the client gave it, None when unusable; named: a capsule asked for by id; peek: print, change nothing."""
+    """What is asked. session: the id as the client gave it, None when unusable; named: a capsule asked for by id; peek: print, change nothing.
+
+    project: the directory whose repository is compared with what the capsule says of it; empty for none.
+    """
 
     source: str
     session: str | None
@@ -39,6 +42,7 @@ class Request(NamedTuple):
     peek: bool = False
     transcript: str = ""
     harness: str = ""
+    project: str = ""
 
 
 class Answer(NamedTuple):
@@ -297,9 +301,25 @@ def _text(
             delivered=delivered,
             faults=faults,
             evidence=provenance.evidence(fields, bullets, chosen.parent) if chosen else {},
+            notes=_moved(request, store, fields, bullets) if chosen else (),
             extension=extension,
         )
     )
+
+
+def _moved(
+    request: Request, store: Store, fields: Mapping[str, Value], bullets: Mapping[str, tuple[Bullet, ...]]
+) -> tuple[str, ...]:
+    if not request.project:
+        return ()
+    from vault_mem.vault import moved
+
+    try:
+        return moved.since(
+            fields, bullets.get("files", ()), project=request.project, environ=store.environ, runtime=store.runtime
+        )
+    except (OSError, ValueError) as error:
+        return (f"  DRIFT of the project: unknown ({inert(str(error), limit=120)})",)
 
 
 def _declared(root: str, capsule: str) -> procedure.Extension:

@@ -111,7 +111,13 @@ def test_the_text_stays_within_its_limit_whatever_the_vault_holds(wide: str) -> 
     ledger = tuple(Rejection(wide * 300, "invalid-frontmatter", f"{wide * 300}{n}") for n in range(300))
 
     text = procedure.render(
-        view(fields=fields, sections=sections, selection=Selection(view().selection.chosen, selector.ACTIVE, ledger))
+        view(
+            fields=fields,
+            sections=sections,
+            selection=Selection(view().selection.chosen, selector.ACTIVE, ledger),
+            evidence=dict.fromkeys(("objective", "waiting_on", "next_valid_action"), wide * 90),
+            notes=(wide * 300,) * 8,
+        )
     )
 
     assert len(text.encode()) <= procedure.LIMIT

@@ -22,6 +22,8 @@ DECLARED = 90
 """Bytes of the words before a declared line, at most."""
 RESERVE = 700
 """Bytes kept free of declared lines: for the line that says what was left out, and blank lines between blocks."""
+NOTES = 1100
+"""Bytes of the lines about what moved since."""
 GROUPS = 12
 PER_SECTION = 6
 
@@ -273,7 +275,7 @@ def _data(view: View) -> list[str]:
     ]
     for key in ("objective", "waiting_on", "next_valid_action"):
         value = selector.text_of(fields, key)
-        lines.append(f"  {key}: {_quoted(value, 500, 1500)}" if value else f"  {key}: (unknown: not in the capsule)")
+        lines.append(f"  {key}: {_quoted(value, 500, 1200)}" if value else f"  {key}: (unknown: not in the capsule)")
         if view.evidence.get(key):
             lines.append(f"    evidence: {view.evidence[key]}")
     lines.extend(
@@ -293,7 +295,10 @@ def _data(view: View) -> list[str]:
             f"  {added} bullet{'s were' if added > 1 else ' was'} added after this contract was written; they are newer than it."
         )
     if view.notes:
-        lines.extend(("", *view.notes))
+        kept, _ = _fitting(view.notes, NOTES)
+        lines.extend(("", *kept))
+        if len(kept) < len(view.notes):
+            lines.append(f"    … {len(view.notes) - len(kept)} more lines about what moved do not fit")
     lines.append("")
     return lines
 

@@ -61,8 +61,8 @@ def _unknown(key: str, value: str, sections: Sections) -> str:
 
 def _author(fields: Mapping[str, Value]) -> str:
     session = selector.text_of(fields, "session_id")
-    by = f" in session {inert(session, limit=60)}" if session else ""
-    return f"stated by the author of this capsule{by}, {inert(selector.text_of(fields, 'created_at') or 'no time', limit=40)}"
+    by = f" in session {inert(session, limit=40)}" if session else ""
+    return f"stated by the author of this capsule{by}, {inert(selector.text_of(fields, 'created_at') or 'no time', limit=30)}"
 
 
 def _shown(key: str, value: str, sections: Sections) -> str:
@@ -146,7 +146,7 @@ def _inherited(key: str, value: str, fields: Mapping[str, Value], parent: Mappin
     name = selector.text_of(fields, "parent_capsule_id")
     if not name:
         return ""
-    quoted = inert(name, limit=120)
+    quoted = inert(name, limit=60)
     if parent is None:
         return (
             f"none in this session; perhaps INHERITED from the parent capsule {quoted}, whose file is not in the tree"

@@ -134,6 +134,7 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
         chosen.peek,
         event.transcript_path,
         event.harness,
+        os.environ.get("CLAUDE_PROJECT_DIR") or cwd,
     )
     try:
         store = seats.opened(explicit=chosen.root, environ=os.environ, cwd=cwd)
@@ -287,7 +288,11 @@ def _by_hand(chosen: Options, *, now: float) -> int:
     session = os.environ.get("CLAUDE_CODE_SESSION_ID", "").strip()
     hands_over = chosen.source == resume.CLEAR and not chosen.peek
     request = Request(
-        chosen.source, session or (manual(now) if hands_over else None), chosen.capsule, peek=not hands_over
+        chosen.source,
+        session or (manual(now) if hands_over else None),
+        chosen.capsule,
+        peek=not hands_over,
+        project=os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd(),
     )
     try:
         store = seats.opened(explicit=chosen.root, environ=os.environ, cwd=os.getcwd())
