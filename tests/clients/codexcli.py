@@ -28,7 +28,7 @@ env_key = "OPENAI_API_KEY"
 enabled = false
 [features]
 daemon_auto_start = false
-plugins = false
+plugins = {plugins}
 apps = false
 [tui]
 screen_reader_detection_done = true
@@ -48,9 +48,10 @@ class Codex:
         (home / ".codex").mkdir()
         self.set()
 
-    def set(self, more: str = "") -> None:
-        """Write the settings; *more* is TOML for the top of them."""
-        text = SETTINGS.format(port=self.api.port, project=self.project, more=more)
+    def set(self, more: str = "", *, plugins: bool = False) -> None:
+        """Write the settings; *more* is TOML for the top of them. With *plugins* it also looks for those of its maker, on other hosts."""
+        on = str(plugins).lower()
+        text = SETTINGS.format(port=self.api.port, project=self.project, more=more, plugins=on)
         (self.home / ".codex/config.toml").write_text(text, encoding="utf-8")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from tests.clients.claudecode import Claude
 from tests.clients.codexcli import Codex
 from tests.clients.desk import executable
 from tests.clients.loopback import Loopback
-from tests.conftest import with_package
+from tests.conftest import program, with_package
 
 if TYPE_CHECKING:
     import subprocess
@@ -32,9 +33,9 @@ OFF = bool(os.environ.get("VAULT_MEM_NO_CLIENTS"))
 CI = bool(os.environ.get("CI"))
 
 
-def _needed(program: str | None, what: str) -> str:
-    if program and not OFF:
-        return program
+def _needed(found: str | None, what: str) -> str:
+    if found and not OFF:
+        return found
     if CI:
         pytest.fail(f"{what} has to run in CI, and is not there: {WHY}")
     pytest.skip(f"{what} is not there: {WHY}")
@@ -90,19 +91,19 @@ def socket(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 @pytest.fixture
 def claude_here(api: Loopback, environ: dict[str, str]) -> Callable[[Path], Claude]:
     """Claude Code for a project, whatever is or is not wired there."""
+    client = _needed(CLAUDE, "Claude Code")
     _needed(TMUX, "tmux")
-    program = _needed(CLAUDE, "Claude Code")
-    return lambda project: Claude(program, project, Path(environ["HOME"]), api, with_package(environ))
+    return lambda project: Claude(client, project, Path(environ["HOME"]), api, with_package(environ))
 
 
 @pytest.fixture
 def codex_here(api: Loopback, environ: dict[str, str]) -> Callable[[Path], Codex]:
     """Codex for a project, whatever is or is not wired there."""
+    client = _needed(CODEX, "Codex")
     _needed(TMUX, "tmux")
-    program = _needed(CODEX, "Codex")
     # Its terminal looks there for announcements; no setting stops that.
     api.tolerated.add("raw.githubusercontent.com")
-    return lambda project: Codex(program, project, Path(environ["HOME"]), api, with_package(environ))
+    return lambda project: Codex(client, project, Path(environ["HOME"]), api, with_package(environ))
 
 
 @pytest.fixture
@@ -110,6 +111,16 @@ def codex(codex_here: Callable[[Path], Codex], project: Path, vault_mem: Run) ->
     """Codex in a seat that `vault-mem init` wired."""
     vault_mem("init", "--harness", "codex", cwd=project, check=True)
     return codex_here(project)
+
+
+@pytest.fixture
+def installed(environ: dict[str, str]) -> Path:
+    """vault-mem where `pipx` puts it for one person: the plugin starts what is installed."""
+    path = Path(environ["HOME"]) / ".local/bin/vault-mem"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(program())} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
 
 
 @pytest.fixture
