@@ -209,3 +209,26 @@ def test_defects_raise_an_alarm(reason: str) -> None:
 def test_an_empty_tree_says_so() -> None:
     assert select([], now=NOW, facts=facts()).unavailable == "no-capsules-on-disk"
     assert select([], now=NOW, facts=facts(), unavailable="no-capsules-dir").unavailable == "no-capsules-dir"
+
+
+def test_two_files_of_one_name_are_told_apart_by_their_paths() -> None:
+    def of(path: str, created: str, status: str) -> selector.Candidate:
+        fields: dict[str, model.Value] = {
+            "id": "same",
+            "status": status,
+            "objective": "o",
+            "next_valid_action": "n",
+            "created_at": created,
+        }
+        return selector.Candidate("same", path, fields)
+
+    newest = of("capsules/2026-12/same.md", "2026-12-01T10:00:00Z", "resumed")
+    older = of("capsules/2026-11/same.md", "2026-11-01T10:00:00Z", "resolved")
+    facts = selector.Facts({"same": selector.Delivery("s", 1.0)}, started=2.0)
+
+    selection = selector.select((newest, older), now=4e9, facts=facts)
+
+    assert selection.chosen is newest
+    assert [(each.path, each.reason) for each in selection.rejected] == [
+        ("capsules/2026-11/same.md", "already-consumed")
+    ]

@@ -80,7 +80,8 @@ class Facts(NamedTuple):
 
     deliveries: consumed and not reopened since, by capsule id. parents: ids that some commit names as a parent. saved: sessions that some
     autosave or curated commit names. alive: sessions whose client provably runs. started: when this resume began. bound: the session that the
-    same client process just cleared. project: only capsules of this project count; empty for all.
+    same client process just cleared. project: only capsules of this project count; empty for all. interrupted: ids of capsules whose printing
+    for the consumer in *deliveries* was begun and is not known to have come to an end.
     """
 
     deliveries: Mapping[str, Delivery]
@@ -90,14 +91,16 @@ class Facts(NamedTuple):
     started: float = 0.0
     bound: str = ""
     project: str = ""
+    interrupted: frozenset[str] = frozenset()
 
 
 class Rejection(NamedTuple):
-    """Why a candidate was not chosen; *reason* is a token, *detail* may hold text of the capsule and is hostile."""
+    """Why a candidate was not chosen; *reason* is a token, *detail* may hold text of the capsule and is hostile. path: two files may bear one name."""
 
     name: str
     reason: str
     detail: str = ""
+    path: str = ""
 
     @property
     def ordinary(self) -> bool:
@@ -118,6 +121,7 @@ class _Ranked(NamedTuple):
     created: float
     id: str
     candidate: Candidate
+    empty: bool = False
 
 
 def text_of(fields: Mapping[str, Value], key: str) -> str:
@@ -141,9 +145,21 @@ def is_placeholder(fields: Mapping[str, Value]) -> bool:
     return gate.not_captured(text_of(fields, "objective")) or gate.not_captured(text_of(fields, "next_valid_action"))
 
 
+_TIMES: dict[str, float | None] = {}
+"""Stamps read before: one choice asks for that of every capsule several times."""
+_MANY = 1 << 15
+
+
 def created_of(fields: Mapping[str, Value]) -> float | None:
     """`created_at` in seconds since the epoch, None when it cannot be read."""
-    return stamps.epoch_of(fields.get("created_at"))
+    value = fields.get("created_at")
+    if not isinstance(value, str):
+        return stamps.epoch_of(value)
+    if value not in _TIMES:
+        if len(_TIMES) >= _MANY:
+            _TIMES.clear()
+        _TIMES[value] = stamps.epoch_of(value)
+    return _TIMES[value]
 
 
 def _unfit(candidate: Candidate, *, now: float, facts: Facts) -> tuple[str, str]:
@@ -212,14 +228,18 @@ def select(candidates: Iterable[Candidate], *, now: float, facts: Facts, unavail
     fit: list[_Ranked] = []
     for candidate in everyone:
         reason, detail = _unfit(candidate, now=now, facts=facts)
+        fields = candidate.fields
         if reason:
-            rejected.append(Rejection(candidate.name, reason, detail))
-        elif candidate.fields is not None:
-            fit.append(_Ranked(created_of(candidate.fields) or 0.0, text_of(candidate.fields, "id"), candidate))
+            rejected.append(Rejection(candidate.name, reason, detail, candidate.path))
+        elif fields is not None:
+            fit.append(_Ranked(created_of(fields) or 0.0, text_of(fields, "id"), candidate, is_placeholder(fields)))
     fit.sort(key=lambda ranked: ranked[:2], reverse=True)
     chosen, tier = _first(fit, facts)
-    if chosen is None:
-        chosen, tier = _redelivery(everyone, now=now, facts=facts), REDELIVERY
+    if chosen is None or (facts.interrupted and tier != SESSION_BOUND):
+        again = _redelivery(everyone, now=now, facts=facts)
+        # A delivery that may never have been seen is made good before anything older is taken.
+        if again is not None and (chosen is None or text_of(again.fields or {}, "id") in facts.interrupted):
+            chosen, tier = again, REDELIVERY
     if chosen is None:
         return Selection(
             None,
@@ -227,39 +247,29 @@ def select(candidates: Iterable[Candidate], *, now: float, facts: Facts, unavail
             tuple(rejected),
             unavailable or ("all-candidates-rejected" if everyone else "no-capsules-on-disk"),
         )
-    rejected = [rejection for rejection in rejected if rejection.name != chosen.name]
+    if tier == REDELIVERY:
+        rejected = [rejection for rejection in rejected if rejection.path != chosen.path]
     rejected.extend(_losers(fit, chosen, tier))
     return Selection(chosen, tier, tuple(rejected))
 
 
 def _first(fit: list[_Ranked], facts: Facts) -> tuple[Candidate | None, str]:
-    real = [
-        ranked.candidate
-        for ranked in fit
-        if ranked.candidate.fields is not None and not is_placeholder(ranked.candidate.fields)
-    ]
-    for ranked in fit:
-        if (
-            facts.bound
-            and ranked.candidate.fields is not None
-            and text_of(ranked.candidate.fields, "session_id") == facts.bound
-        ):
+    for ranked in fit if facts.bound else ():
+        if text_of(ranked.candidate.fields or {}, "session_id") == facts.bound:
             return ranked.candidate, SESSION_BOUND
-    if real:
-        return real[0], ACTIVE
+    for ranked in fit:
+        if not ranked.empty:
+            return ranked.candidate, ACTIVE
     return (fit[0].candidate, PLACEHOLDER) if fit else (None, NONE)
 
 
 def _losers(fit: list[_Ranked], chosen: Candidate, tier: str) -> Iterable[Rejection]:
+    older = "the session just cleared comes first" if tier == SESSION_BOUND else ""
     for ranked in fit:
-        fields = ranked.candidate.fields
-        if ranked.candidate is chosen or fields is None:
+        found = ranked.candidate
+        if found is chosen:
             continue
-        if tier != PLACEHOLDER and is_placeholder(fields):
-            yield Rejection(ranked.candidate.name, "placeholder-demoted", "")
+        if tier != PLACEHOLDER and ranked.empty:
+            yield Rejection(found.name, "placeholder-demoted", "", found.path)
         else:
-            yield Rejection(
-                ranked.candidate.name,
-                "older-active",
-                "the session just cleared comes first" if tier == SESSION_BOUND else "",
-            )
+            yield Rejection(found.name, "older-active", older, found.path)
