@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -181,25 +182,38 @@ def test_without_git_a_command_does_what_it_can_or_says_so(
         assert b"git-missing" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", (("hook", "stop"), ("hook", "session-end"), ("resume",)), ids=" ".join)
+def test_a_hook_whose_input_is_never_closed_ends_all_the_same(
+    filled: Path, environ: dict[str, str], arguments: tuple[str, ...]
+) -> None:
+    payload = {"session_id": "s-b", "transcript_path": "", "cwd": str(filled), "source": "startup", "reason": "other"}
+    environ = {**environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", buffering=0) as kept_open:
+        kept_open.write(json.dumps(payload).encode())
+        # Nothing is asserted of how long that takes; without an end of its own the hook would wait for ever.
+        done = subprocess.run(
+            [*START, *arguments], cwd=filled, env=environ, stdin=reading, capture_output=True, timeout=60, check=False
+        )
+    os.close(reading)
+
+    assert done.returncode == 0
+    assert b"bad-payload" not in done.stderr
+
+
 def test_an_interrupt_is_no_traceback(filled: Path, environ: dict[str, str]) -> None:
     root = str(Path(__file__).resolve().parents[2])
     reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [*START, "capsule", "validate", "-"],
-        cwd=filled,
-        env={**environ, "PYTHONPATH": root, "PYTHONVERBOSE": ""},
-        stdin=reading,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    os.close(reading)
-    _until_it_reads(process.pid)
-    process.send_signal(signal.SIGINT)
-    _, complained = process.communicate(timeout=60)
+    command = [*START, "capsule", "validate", "-"]
+    environ = {**environ, "PYTHONPATH": root}
+    with subprocess.Popen(command, cwd=filled, env=environ, stdin=reading, stderr=subprocess.PIPE) as process:
+        os.close(reading)
+        _until_it_reads(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, complained = process.communicate(timeout=60)
     os.close(writing)
 
-    assert process.returncode == 130
-    assert complained == b""
+    assert (process.returncode, complained) == (130, b"")
 
 
 def _until_it_reads(pid: int) -> None:

@@ -7,7 +7,15 @@ import time
 
 from vault_mem import jsontext
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal
+
 INPUT_LIMIT = 64 << 20
+PATIENCE = 5.0
+PAUSE = 0.5
 NOW = "VAULT_MEM_NOW"
 
 
@@ -23,16 +31,31 @@ def clock() -> float:
 
 
 def read_input() -> bytes:
-    """Everything on standard input; empty when it is closed."""
+    """Everything on standard input; empty when it is closed.
+
+    A client that leaves it open is not waited for until it kills the hook: what looks whole is taken after PAUSE seconds, the rest after PATIENCE.
+    """
     parts = []
     size = 0
+    former = _signal.signal(_signal.SIGALRM, _give_up)
     try:
+        _signal.setitimer(_signal.ITIMER_REAL, PATIENCE)
         while (part := os.read(0, 1 << 20)) and size < INPUT_LIMIT:
             parts.append(part)
             size += len(part)
+            if part[-16:].rstrip().endswith(b"}"):
+                _signal.setitimer(_signal.ITIMER_REAL, PAUSE)
     except OSError:
-        return b""
+        # Closed, or given up.
+        pass
+    finally:
+        _signal.setitimer(_signal.ITIMER_REAL, 0.0)
+        _signal.signal(_signal.SIGALRM, former)
     return b"".join(parts)
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError
 
 
 def is_terminal() -> bool:
