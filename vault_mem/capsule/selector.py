@@ -184,9 +184,10 @@ def _unfit(candidate: Candidate, *, now: float, facts: Facts) -> tuple[str, str]
             return "missing-required-field", key
     if text_of(fields, "id") in facts.deliveries:
         return "consumed-in-history", facts.deliveries[text_of(fields, "id")].consumer
-    expires = stamps.epoch_of(fields.get("expires"))
+    until = text_of(fields, "expires")
+    expires = stamps.epoch_of(until) if until else None
     if expires is not None and expires < now:
-        return "expired", text_of(fields, "expires")
+        return "expired", until
     if facts.project and text_of(fields, "project") not in ("", facts.project):
         return "other-project", text_of(fields, "project")
     return "", ""

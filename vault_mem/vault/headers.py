@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 PATH = "index/headers"
 FORMAT = "vault-mem headers 1"
 SIZE_LIMIT = 64 << 20
-WORTH_KEEPING = 32
-"""Files that had to be read before the index is written anew; fewer cost less than writing it (50 µs a file)."""
+WORTH_KEEPING = 8
+"""Files that had to be read before the index is written anew, and of many the square root of their number: writing costs 50 µs a file, reading one 100."""
 RACY = 2_000_000_000  # nanoseconds: the coarsest times a file system keeps
 BEGINNING = 80
 COLUMNS = (
@@ -72,7 +72,7 @@ def entries(store: Store, *, keep: bool = False) -> tuple[tuple[Candidate, ...],
         return (), "no-capsules-dir"
     except OSError:
         return (), "capsules-dir-unreadable"
-    if keep and missed > WORTH_KEEPING:
+    if keep and missed > WORTH_KEEPING and missed * missed > len(found):
         _store(store, zip(stamps, found, strict=True))
     return tuple(found), "" if found else "no-capsules-on-disk"
 
