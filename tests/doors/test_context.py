@@ -287,3 +287,25 @@ def test_the_table_of_phases_in_the_documentation_is_the_table_of_the_code() -> 
         rows.append(f"| {phase} | " + " | ".join(cells) + " |")
 
     assert "\n".join(rows) in page, "\n".join(rows)
+
+
+def test_a_session_without_a_compaction_is_measured_and_its_window_is_not_guessed(
+    vault_mem: Callable[..., subprocess.CompletedProcess[bytes]], seat: Path, tmp_path: Path
+) -> None:
+    transcript = tmp_path / "s-1.jsonl"
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 60000, "cache_creation_input_tokens": 2000}
+    row = {
+        "type": "assistant",
+        "uuid": "a",
+        "timestamp": "2026-12-01T10:00:00.000Z",
+        "sessionId": "s-1",
+        "message": {"id": "m", "role": "assistant", "model": "some-model", "content": [], "usage": usage},
+    }
+    transcript.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    payload = {"hook_event_name": "Stop", "session_id": "s-1", "transcript_path": str(transcript), "cwd": str(seat)}
+    vault_mem("hook", "stop", stdin=json.dumps(payload).encode(), cwd=seat)
+
+    done = vault_mem("context", "status", "--json", cwd=seat)
+
+    (found,) = json.loads(done.stdout)["sessions"]
+    assert (found["session"], found["tokens"], found["window"], found["percent"]) == ("s-1", 62003, None, None)

@@ -9,7 +9,9 @@ from vault_mem.capsule.inert import inert, plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.context import cycle, orient, upkeep
 from vault_mem.errors import UsageError
+from vault_mem.harness import registry
 from vault_mem.session import briefing, continuity, drift, identity, usage
+from vault_mem.session.continuity import State
 from vault_mem.vault import store as seats
 
 TYPE_CHECKING = False
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, TextIO
 
-    from vault_mem.session.continuity import State
     from vault_mem.vault.store import Store
 
 ACTIONS = ("status", "checkpoint", "show", "brief", "list", "prune", "rebuild", "bench")
+RECENT = 8  # sessions without a compaction that status measures
 BY_HAND = (continuity.MANUAL, continuity.PRESSURE, continuity.SESSION_END)
 TEXT = """Without a word: where this session stands. status: sessions, phases, how full they are (exit 3: degraded, 4: nothing known).
 checkpoint: one by hand. show: a checkpoint as it is kept. brief: what would be told now. list: checkpoints. prune: let old ones go.
@@ -108,13 +110,19 @@ def _named(store: Store, chosen: argparse.Namespace) -> str:
     if chosen.session or _own(store):
         return identity.safe_id(chosen.session) if chosen.session else _own(store)
     found = [(state.updated, state.session) for state in checkpoints.states(store.runtime)]
+    return max(found + _seen(store), default=(0.0, ""))[1]
+
+
+def _seen(store: Store) -> list[tuple[float, str]]:
+    """When this seat last wrote about each session, and its safe id."""
+    found: list[tuple[float, str]] = []
     for folder in ("sessions", "cursors"):
         try:
             with os.scandir(f"{store.runtime}/{folder}") as rows:
                 found += [(row.stat().st_mtime, row.name[:-5]) for row in rows if row.name.endswith(".json")]
         except OSError:
             continue
-    return max(found, default=(0.0, ""))[1]
+    return found
 
 
 def _wanted(store: Store, chosen: argparse.Namespace) -> str:
@@ -149,8 +157,24 @@ def _row(store: Store, state: State) -> dict[str, Any]:
     }
 
 
+def _known(store: Store, session: str) -> tuple[State, ...]:
+    """The sessions with a compaction behind them, then the recent ones without: how full these are can be told all the same."""
+    held = {state.session: state for state in checkpoints.states(store.runtime)}
+    seen = list(dict.fromkeys(name for _, name in sorted(_seen(store), reverse=True)))
+    for name in seen[:RECENT] if not session else [name for name in seen if name == session]:
+        if name not in held:
+            record = receipts.load_session(store.runtime, name)
+            harness = receipts.load_cursor(store.runtime, name).harness or (record.harness if record else "")
+            held[name] = State(name, harness or registry.DEFAULT)
+    if session:
+        held = {name: state for name, state in held.items() if name == session}
+    if not held:
+        raise upkeep.NoContextError(f"no context of {f'session {session}' if session else 'any session'} is known here")
+    return tuple(held.values())
+
+
 def _status(store: Store, chosen: argparse.Namespace, out: TextIO) -> int:
-    states = upkeep.states(store.runtime, identity.safe_id(chosen.session) if chosen.session else "")
+    states = _known(store, identity.safe_id(chosen.session) if chosen.session else "")
     rows = [_row(store, state) for state in states]
     found = continuity.findings(states)
     degraded = any(state.phase == continuity.DEGRADED for state in states)
