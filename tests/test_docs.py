@@ -18,6 +18,9 @@ PAGES = sorted(
 SOURCES = sorted((ROOT / "vault_mem").rglob("*.py"))
 SAID_WITH_TOKEN = {"HeaderError", "GitRefusedError", "Outcome", "Answer", "Rejection", "Finding", "complain"}
 
+# Named where another machine would have to be reached; it comes with sharing.
+RESERVED = {"sync"}
+
 
 def _page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
@@ -87,6 +90,20 @@ def test_every_command_is_described(command: str) -> None:
     page = _page("reference/cli.md")
 
     assert re.search(rf"^#+ .*`{command}\b", page, flags=re.MULTILINE)
+
+
+def test_every_command_that_is_named_exists() -> None:
+    pages = [*PAGES, *(ROOT / "vault_mem/skills").rglob("*.md")]
+    known = {*commands.COMMANDS, *commands.BEFORE_PARSING, *RESERVED}
+
+    spans = [
+        span
+        for page in pages
+        for span in re.findall(r"`([^`\n]+)`|^ {0,3}(vault-mem .*)$", page.read_text("utf-8"), re.MULTILINE)
+    ]
+    named = {word for span in spans for word in re.findall(r"(?:vault-mem|\{program\}) ([a-z][a-z-]*)", "".join(span))}
+
+    assert named - known == set()
 
 
 def test_every_reason_token_is_explained() -> None:

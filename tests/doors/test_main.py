@@ -232,6 +232,15 @@ def _until_it_reads(pid: int) -> None:
     pytest.fail("the program never read its standard input")
 
 
+@pytest.mark.parametrize("command", (*commands.COMMANDS, *commands.BEFORE_PARSING))
+def test_every_command_has_help_with_an_example(vault_mem: Run, command: str) -> None:
+    done = vault_mem(command, "--help", check=True)
+
+    assert done.stdout.startswith(b"usage: vault-mem ")
+    assert b"example:" in done.stdout
+    assert done.stderr == b""
+
+
 def test_the_usage_names_every_command() -> None:
     text = commands.usage()
 

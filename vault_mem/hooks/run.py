@@ -26,6 +26,19 @@ QUIET = ("post-tool-use", "post-compact")
 QUIET_TOKENS = ("saved", "no-change", "noted", "nothing-to-do", "completed", "briefed")
 
 
+USAGE = """usage: vault-mem hook EVENT [--harness claude|codex] [--root DIR] [--explain]
+
+What `vault-mem init` wires. EVENT is stop, session-end, pre-compact, post-compact, user-prompt-submit or post-tool-use; the client's
+payload is read from standard input. Exit 0 always; the reason for what was not done stands on standard error.
+
+  --harness NAME  whose payload it is, instead of recognising it
+  --root DIR      the seat, instead of looking for one
+  --explain       say what was done, too
+
+example: vault-mem hook stop --explain </path/to/payload.json
+"""
+
+
 class Outcome(NamedTuple):
     """What a run came to: one token, a sentence, problems that were met on the way."""
 
@@ -82,6 +95,9 @@ def recursing(environ: Mapping[str, str]) -> bool:
 def main(arguments: list[str]) -> int:
     """Run one hook; the reason for everything that was not done stands on standard error and in the log."""
     now = streams.clock()
+    if "--help" in arguments or "-h" in arguments:
+        streams.put(1, USAGE)
+        return 0
     chosen = options(arguments)
     payload = streams.read_input()
     outcome = guarded(chosen, payload, now=now)
