@@ -50,13 +50,22 @@ class Cursor(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """A delivery that is about to be printed, or (in a tree without git) was. told: hash of the text."""
+    """A delivery that is about to be printed, or (in a tree without git) was. told: hash of the text.
+
+    unsure: it is done, and whether its text was seen is not known.
+    """
 
     capsule: str
     session: str
     at: float
     done: bool = False
     told: str = ""
+    unsure: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the text may not have been seen."""
+        return self.unsure or not self.done
 
 
 class SessionRecord(NamedTuple):
@@ -130,6 +139,7 @@ def load_intent(runtime: str, session: str) -> Intent | None:
         _number(value.get("at")),
         value.get("done") is True,
         _text(value.get("told")),
+        value.get("unsure") is True,
     )
 
 
@@ -152,6 +162,8 @@ def drop_intent(runtime: str, session: str) -> None:
     """Remove an intent; none there is fine. One that is done stays: in a tree without git it is the record of the delivery."""
     kept = load_intent(runtime, session)
     if kept is not None and kept.done:
+        if kept.unsure:
+            store_intent(runtime, kept._replace(unsure=False))
         return
     try:
         os.unlink(f"{runtime}/deliveries/{session}.json")

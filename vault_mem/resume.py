@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import clientprocess, files, injections, lock, processes, receipts
+from vault_mem import clientprocess, files, injections, lock, processes, receipts, stamps
 from vault_mem.capsule import header, lifecycle, lineage, model, procedure, provenance, sections, selector
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import GitRefusedError, LockBusyError, VaultMemError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vault_mem.capsule.model import Bullet, Value
     from vault_mem.capsule.selector import Candidate, Selection
+    from vault_mem.receipts import Intent
     from vault_mem.vault.choice import Chosen
     from vault_mem.vault.store import Store
 
@@ -136,14 +137,32 @@ def peek(request: Request, store: Store, *, now: float, token: str) -> Answer:
     book, faults = choice.book(store)
     session = identity.safe_id(request.session) if request.session else ""
     chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named)
+    if chosen is not None and chosen.gone:
+        faults += (
+            f"This capsule left the tree (commit {chosen.gone[:12]}); handing it over puts its file back first.",
+        )
     text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
     return Answer("peeked", selection, selector.text_of(chosen.fields, "id") if chosen else "", text)
 
 
+def then(request: Request, store: Store, at: str, *, now: float, token: str) -> Answer:
+    """What a clear would have handed out at a revision or date *at*; nothing is changed. Raises VaultMemError."""
+    from vault_mem.vault import then as times
+
+    found = times.at(store, at, now=now, named=request.named)
+    line = f"AS OF {stamps.utc(found.now)} (commit {found.commit[:12]}): what a clear would have handed out then. Nothing was handed over."
+    request = request._replace(project="")
+    text = _text(
+        request, store, found.chosen, found.selection, found.delivered, now=found.now, token=token, faults=(line,)
+    )
+    capsule = selector.text_of(found.chosen.fields, "id") if found.chosen else ""
+    return Answer("peeked", found.selection, capsule, text, found.commit)
+
+
 def hand_over(
-    request: Request, store: Store, *, clock: Callable[[], float], token: str, say: Callable[[str], None]
+    request: Request, store: Store, *, clock: Callable[[], float], token: str, say: Callable[[Answer], None]
 ) -> Answer:
-    """The delivery on a clear. *say* prints and flushes and raises OSError when the text did not get out."""
+    """The delivery on a clear. *say* prints the text of an answer and flushes; it raises OSError when that did not get out."""
     session = identity.safe_id(request.session) if request.session else ""
     now = clock()
     files.make_dirs(store.runtime)
@@ -153,8 +172,7 @@ def hand_over(
     except LockBusyError:
         answer = orient(request, store, now=now)
         text = "lock-busy: the vault is in use; nothing was handed over, run `vault-mem resume --peek`.\n" + answer.text
-        say(text)
-        return answer._replace(token="lock-busy", text=text)
+        return _said(answer._replace(token="lock-busy"), text, say)
 
 
 def _hand_over(
@@ -165,13 +183,19 @@ def _hand_over(
     now: float,
     clock: Callable[[], float],
     token: str,
-    say: Callable[[str], None],
+    say: Callable[[Answer], None],
 ) -> Answer:
-    faults = complete(store) + _woken(request, store, now=now)
+    faults, owed = complete(store)
+    faults += _woken(request, store, now=now)
     listed = headers.entries(store, keep=True)
     book, more = choice.book(store, listed[0])
-    chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named, listed=listed)
+    chosen, selection, delivered = choice.choose(
+        store, book, session, now=now, named=request.named, listed=listed, intents=owed
+    )
     faults += more
+    for intent in owed:
+        if choice.is_over(intent, listed[0], book):
+            receipts.drop_intent(store.runtime, intent.session)
     if chosen is None or not session:
         return _said(
             Answer("none", selection),
@@ -179,6 +203,8 @@ def _hand_over(
             say,
         )
     capsule = selector.text_of(chosen.fields, "id")
+    if chosen.gone:
+        _restore(store, chosen, now=now)
     again = selection.tier == selector.AGAIN
     text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
     told = injections.hash_of(text)
@@ -192,29 +218,51 @@ def _hand_over(
                 f"consume-unrecordable: nothing was handed over.\n{answer.text}",
                 say,
             )
+    answer = Answer("already-delivered" if again else "delivered", selection, capsule, text)
     try:
-        say(text)
+        say(answer)
     except OSError as error:
         if not again:
             receipts.drop_intent(store.runtime, session)
-        return Answer("not-delivered", selection, capsule, "", f"the text did not get out: {error}")
+        return answer._replace(token="not-delivered", text="", detail=f"the text did not get out: {error}")
+    # Only now: until this one's own intent lay there and the text was out, the earlier one was all that knew of the interruption.
+    for intent in owed:
+        if intent.capsule == capsule and choice.is_recorded(intent, book) and (not again or intent.session == session):
+            receipts.drop_intent(store.runtime, intent.session)
     if again:
-        return Answer("already-delivered", selection, capsule, text)
+        return answer
     _remember(store, session, capsule, now=now)
     try:
         consume(store, chosen, session, now=clock(), told=told)
     except (GitRefusedError, OSError) as error:
-        return Answer("consume-pending", selection, capsule, text, str(error))
+        return answer._replace(token="consume-pending", detail=str(error))
     receipts.drop_intent(store.runtime, session)
-    return Answer("delivered", selection, capsule, text, selection.tier)
+    return answer._replace(detail=selection.tier)
 
 
-def _said(answer: Answer, text: str, say: Callable[[str], None]) -> Answer:
+def _said(answer: Answer, text: str, say: Callable[[Answer], None]) -> Answer:
     try:
-        say(text)
+        say(answer._replace(text=text))
     except OSError as error:
-        return answer._replace(token="not-delivered", detail=str(error))
+        return answer._replace(token="not-delivered", text="", detail=str(error))
     return answer._replace(text=text)
+
+
+def _restore(store: Store, chosen: Chosen, *, now: float) -> None:
+    """Put a capsule that left the tree back to its place. Raises ExternallyChangedError where another file took it, GitRefusedError, OSError."""
+    path = chosen.candidate.path
+    tree.write(f"{store.memory}/{path}", chosen.document, expected=None, durable=store.durable)
+    event = lineage.Event(
+        id=selector.text_of(chosen.fields, "id"),
+        event=lineage.WRITE,
+        status=model.status_of(chosen.fields) or "",
+        parent=selector.text_of(chosen.fields, "parent_capsule_id"),
+        session=selector.text_of(chosen.fields, "session_id"),
+        harness=selector.text_of(chosen.fields, "harness"),
+        at=now,
+        why=f"restored from {chosen.gone[:12]} to be handed over",
+    )
+    commits.keep(store, path, chosen.document.encode("utf-8"), event)
 
 
 def _remember(store: Store, session: str, capsule: str, *, now: float) -> None:
@@ -250,24 +298,29 @@ def consume(store: Store, chosen: Chosen, session: str, *, now: float, told: str
     commits.keep(store, chosen.candidate.path, document.encode("utf-8"), event, allow_empty=True)
 
 
-def complete(store: Store) -> tuple[str, ...]:
-    """Finish deliveries whose process died or whose commit was refused; a line for each that still cannot be recorded."""
-    faults = []
-    for intent in receipts.intents(store.runtime):
-        if intent.done:
+def complete(store: Store) -> tuple[tuple[str, ...], tuple[Intent, ...]]:
+    """Record deliveries whose process died or whose commit was refused: a line for each that still cannot be, and the intents.
+
+    An intent stays until it is known what came of it, so that a process killed in here takes no knowledge with it.
+    """
+    faults, owed = [], []
+    for intent in sorted(receipts.intents(store.runtime), key=lambda each: each.at):
+        if not intent.is_open:
             continue
+        owed.append(intent)
         try:
-            delivery = commits.book(store).delivery(intent.capsule)
-            if delivery is None or delivery.consumer != intent.session:
+            # A delivery that history has is not recorded again, reopened since or not.
+            if not intent.done and commits.book(store).delivered_to(intent.session) != intent.capsule:
                 chosen = choice.by_id(store, tree.entries(store.memory)[0], intent.capsule)
                 if chosen is not None:
+                    if not store.keeps_history:
+                        receipts.store_intent(store.runtime, intent._replace(unsure=True))
                     consume(store, chosen, intent.session, now=intent.at, told=intent.told)
-            receipts.drop_intent(store.runtime, intent.session)
         except (GitRefusedError, OSError, VaultMemError) as error:
             faults.append(
                 f"consume-pending: {inert(intent.capsule, limit=120)} was handed out and is not recorded yet ({inert(str(error), limit=200)})"
             )
-    return tuple(faults)
+    return tuple(faults), tuple(owed)
 
 
 def _text(

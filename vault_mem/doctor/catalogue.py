@@ -299,9 +299,9 @@ STATE = (
     Kind(
         "delivery-stale",
         WARN,
-        "a delivery that the history has is still noted as unfinished",
-        "harmless, but it looks like work that is owed",
-        "removes the note",
+        "a delivery that the history has is noted as interrupted: its text may not have been seen",
+        "the next clear hands the capsule out again, loudly, unless its session saved something",
+        "removes the note, and with it the repetition",
     ),
     Kind("spooled", NOTE, "turns wait to be merged", "the next hook merges them"),
     Kind(

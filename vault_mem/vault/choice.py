@@ -6,7 +6,7 @@ import os
 
 from vault_mem import clientprocess, processes, receipts, stamps
 from vault_mem.capsule import header, lifecycle, model, selector
-from vault_mem.capsule.inert import inert
+from vault_mem.capsule.inert import inert, plain
 from vault_mem.errors import GitRefusedError, HeaderError, VaultMemError
 from vault_mem.record import NamedTuple
 from vault_mem.vault import commits, headers, tree
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vault_mem.capsule.model import Value
     from vault_mem.capsule.selector import Candidate, Delivery, Facts, Selection
     from vault_mem.index import Book
+    from vault_mem.receipts import Intent
     from vault_mem.vault.store import Store
 
 
@@ -28,12 +29,17 @@ class NoSuchCapsuleError(VaultMemError):
 
 
 class Chosen(NamedTuple):
-    """A candidate whose whole text was read and holds. parent: the header of its parent, of long texts perhaps only the beginning; None without one."""
+    """A candidate whose whole text was read and holds.
+
+    parent: the header of its parent, of long texts perhaps only the beginning; None without one. gone: the commit it was read from when its file
+    left the tree.
+    """
 
     candidate: Candidate
     document: str
     fields: Mapping[str, Value]
     parent: Mapping[str, Value] | None = None
+    gone: str = ""
 
 
 def book(store: Store, candidates: tuple[Candidate, ...] | None = None) -> tuple[Book | None, tuple[str, ...]]:
@@ -53,8 +59,9 @@ def facts_of(
     started: float = 0.0,
     bound: str = "",
     alive: frozenset[str] = frozenset(),
+    intents: tuple[Intent, ...] = (),
 ) -> Facts:
-    """What the selector must know beside the files; without a *book* nothing counts as delivered."""
+    """What the selector must know beside the files; without a *book* nothing counts as delivered but for the open *intents*."""
     deliveries: dict[str, Delivery] = {}
     parents = set()
     saved = set()
@@ -70,12 +77,48 @@ def facts_of(
             deliveries[name] = delivery
     if book is not None and newest[0] and (delivery := book.delivery(newest[0])) is not None:
         deliveries[newest[0]] = delivery
+    for intent in intents:
+        if not is_recorded(intent, book):
+            deliveries[intent.capsule] = selector.Delivery(intent.session, intent.at)
+    interrupted = frozenset(
+        intent.capsule
+        for intent in intents
+        if (given := deliveries.get(intent.capsule)) is not None and given.consumer == intent.session
+    )
     for name, delivery in deliveries.items():
         if book is not None and book.is_parent(name):
             parents.add(name)
         if book is not None and book.has_saved(delivery.consumer):
             saved.add(delivery.consumer)
-    return selector.Facts(deliveries, frozenset(parents), frozenset(saved), alive, started, bound)
+    return selector.Facts(
+        deliveries, frozenset(parents), frozenset(saved), alive, started, bound, interrupted=interrupted
+    )
+
+
+def is_recorded(intent: Intent, book: Book | None) -> bool:
+    """Whether history (or what stands in for it) has the delivery of an open intent."""
+    return book is not None and book.delivered_to(intent.session) == intent.capsule
+
+
+def is_over(intent: Intent, candidates: tuple[Candidate, ...], book: Book | None) -> bool:
+    """Whether an open intent needs no making good any more: it is recorded, and its session saved something or newer work is there."""
+    newest, present = (0.0, ""), False
+    for found in candidates:
+        if found.fields is not None:
+            name = selector.text_of(found.fields, "id")
+            newest = max(newest, (selector.created_of(found.fields) or 0.0, name))
+            present = present or name == intent.capsule
+    if book is None or (present and not is_recorded(intent, book)):
+        return False
+    delivery = book.delivery(intent.capsule)
+    return (
+        newest[1] != intent.capsule
+        or delivery is None
+        or delivery.consumer != intent.session
+        or book.has_saved(intent.session)
+        or book.is_parent(intent.capsule)
+        or any(selector.session_of(found) == intent.session for found in candidates)
+    )
 
 
 def choose(
@@ -86,27 +129,30 @@ def choose(
     now: float,
     named: str = "",
     listed: tuple[tuple[Candidate, ...], str] | None = None,
+    intents: tuple[Intent, ...] | None = None,
 ) -> tuple[Chosen | None, Selection, str]:
     """The capsule for this session (safe id, empty when unknown), the selection it came of, and an inert line about an earlier delivery.
 
     named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out. listed: what `headers.entries` gave, where it was
-    asked already.
+    asked already. intents: the open ones, where they were looked for already; one whose consumer made nothing of it comes before older capsules.
     """
+    if intents is None:
+        intents = tuple(intent for intent in receipts.intents(store.runtime) if intent.is_open)
     candidates, unavailable = listed or headers.entries(store, keep=True)
     if named:
         return _named(named, store, candidates, book)
     held = _held(store, candidates, book, session)
     pid, started = clientprocess.of(os.getpid(), environ=store.environ)
     bound = receipts.load_handoff(store.runtime, pid=pid, started=started) if pid else ""
-    facts = facts_of(candidates, book, started=now, bound=bound)
+    facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)
     facts = facts._replace(alive=_alive(store, {delivery.consumer for delivery in facts.deliveries.values()}))
     if held is not None:
         rejected = [
             each
             for each in selector.select(candidates, now=now, facts=facts).rejected
-            if each.name != held.candidate.name
+            if each.path != held.candidate.path
         ]
-        return _of(held, candidates), selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
+        return with_parent(held, candidates), selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
     indexed = True
     while True:
         selection = selector.select(candidates, now=now, facts=facts, unavailable=unavailable)
@@ -121,13 +167,13 @@ def choose(
         if indexed and not _agrees(chosen, selection.chosen):
             # The index was wrong about it, so about others too perhaps: everything is read.
             (candidates, unavailable), indexed = tree.entries(store.memory), False
-            facts = facts_of(candidates, book, started=now, bound=bound)._replace(alive=facts.alive)
+            facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)._replace(alive=facts.alive)
             continue
         line = delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
-        return _of(chosen, candidates), selection, line
+        return with_parent(chosen, candidates), selection, line
 
 
-def _of(chosen: Chosen, candidates: tuple[Candidate, ...]) -> Chosen:
+def with_parent(chosen: Chosen, candidates: tuple[Candidate, ...]) -> Chosen:
     """*chosen* with the header of its parent."""
     parent = selector.text_of(chosen.fields, "parent_capsule_id")
     for found in candidates if parent else ():
@@ -195,15 +241,15 @@ def _alive(store: Store, consumers: set[str]) -> frozenset[str]:
 def _named(
     named: str, store: Store, candidates: tuple[Candidate, ...], book: Book | None
 ) -> tuple[Chosen, Selection, str]:
-    try:
-        chosen = by_id(store, candidates, named)
-    except HeaderError as error:
-        raise NoSuchCapsuleError(f"capsule {named!r} cannot be read: {error}") from error
-    if chosen is None:
-        raise NoSuchCapsuleError(f"no capsule {named!r} in the tree; `vault-mem list --all` shows what there is")
+    from vault_mem.vault import named as names
+
+    chosen = names.found(store, candidates, named)
+    named = selector.text_of(chosen.fields, "id")
     status = model.status_of(chosen.fields) or "(absent)"
     if (status, lifecycle.CONSUME) not in lifecycle.TRANSITIONS:
-        raise NoSuchCapsuleError(f"capsule {named!r} is {status}; `vault-mem capsule reopen` makes it active again")
+        raise NoSuchCapsuleError(
+            f"capsule {plain(named)!r} is {plain(status)}; `vault-mem capsule reopen` makes it active again"
+        )
     delivery = book.delivery(named) if book is not None else None
     selection = selector.Selection(chosen.candidate, selector.NAMED, ())
-    return _of(chosen, candidates), selection, delivered_line(delivery)
+    return with_parent(chosen, candidates), selection, delivered_line(delivery)
