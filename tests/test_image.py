@@ -63,6 +63,31 @@ def test_junk_in_its_place_is_no_harm(package: Path, junk: bytes) -> None:
     assert probe(package) == ["Image", "False"]
 
 
+def test_a_cut_image_is_no_harm(package: Path) -> None:
+    probe(package)
+    (image,) = (package / "__pycache__").glob("*.image")
+    image.write_bytes(image.read_bytes()[:-1])
+
+    assert probe(package) == ["SourceFileLoader", "True"]
+    assert probe(package) == ["Image", "False"]
+
+
+def test_the_image_never_takes_the_place_of_a_closed_standard_stream(package: Path) -> None:
+    probe(package)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+    done = subprocess.run(
+        ["sh", "-c", f'exec "{sys.executable}" -c "$0" 1>&2 0<&-', PROBE],
+        cwd=package.parent,
+        env={**environ, "PYTHONPATH": str(package.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stderr.split()[0] == "SourceFileLoader"
+
+
 def test_where_python_may_not_write_byte_code_there_is_no_image(package: Path) -> None:
     assert probe(package, PYTHONDONTWRITEBYTECODE="1") == ["SourceFileLoader", "False"]
     assert not list(package.rglob("*.image"))

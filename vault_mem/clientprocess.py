@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from vault_mem import processes
 
 TYPE_CHECKING = False
@@ -19,9 +21,21 @@ def of(pid: int, *, environ: Mapping[str, str]) -> tuple[int, str]:
     """
     if environ.get("VAULT_MEM_NOW"):
         return 0, ""
+    named = environ.get("CLAUDE_PID", "")
+    if pid != os.getpid():
+        return _above(pid, named)
+    # A hook asks twice for itself, and who stands above it does not change while it runs.
+    if (pid, named) not in _OWN:
+        _OWN[pid, named] = _above(pid, named)
+    return _OWN[pid, named]
+
+
+_OWN: dict[tuple[int, str], tuple[int, str]] = {}
+
+
+def _above(pid: int, named: str) -> tuple[int, str]:
     for process in processes.ancestors(pid):
         if process.name in CLIENTS:
             return process.pid, process.start
-    named = environ.get("CLAUDE_PID", "")
     start = processes.start_time(int(named)) if named.isdigit() else None
     return (int(named), start) if start else (0, "")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PACKAGE = os.path.dirname(__file__)
 NAME = f"hooks.{sys.implementation.cache_tag}.image"
+STANDARD = 2  # the highest handle of a standard stream
 HEADER = 16  # magic number and flags, source time, source size: the head of a .pyc
 
 
@@ -33,13 +34,21 @@ def path() -> str:
 
 
 class Image:
-    """A finder and loader for the modules in an image."""
+    """A finder and loader for the modules in an image.
 
-    def __init__(self, data: bytes) -> None:
-        size = int.from_bytes(data[4:8], "little")
-        self._rows: dict[str, Row] = marshal.loads(data[8 : 8 + size]) if data[:4] == MAGIC_NUMBER else {}  # noqa: S302 - our own byte code, as trusted as a .pyc
-        self._code = memoryview(data)[8 + size :]
+    head: the file up to its table. file: its open handle, read a module at a time: most hooks need half of the modules, and a megabyte read
+    at once costs more than fifty small reads.
+    """
+
+    def __init__(self, head: bytes, file: int = -1) -> None:
+        self._rows: dict[str, Row] = marshal.loads(head[8:]) if head[:4] == MAGIC_NUMBER else {}  # noqa: S302 - our own byte code, as trusted as a .pyc
+        self._start = len(head)
+        self._file = file
         self._used: set[str] = set()
+
+    def is_whole(self, size: int) -> bool:
+        """Whether a file of *size* bytes holds what the table says."""
+        return bool(self._rows) and self._start + sum(row[1] for row in self._rows.values()) == size
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
@@ -68,7 +77,8 @@ class Image:
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
         offset, length = self._rows[module.__name__][:2]
-        exec(marshal.loads(self._code[offset : offset + length]), module.__dict__)  # noqa: S102, S302 - what an import is
+        code = os.pread(self._file, length, self._start + offset)
+        exec(marshal.loads(code), module.__dict__)  # noqa: S102, S302 - what an import is
 
     def missing(self) -> list[str]:
         """Modules of ours that were imported and did not come from the image."""
@@ -87,11 +97,26 @@ def _source(name: str, *, package: bool) -> str:
 def install() -> Image:
     """Serve imports from the image; an empty one when there is none."""
     try:
-        with open(path(), "rb", buffering=0) as file:
-            image = Image(file.readall())
+        image = _opened()
     except (OSError, ValueError, EOFError, TypeError):
         image = Image(b"")
     sys.meta_path.insert(0, image)
+    return image
+
+
+def _opened() -> Image:
+    file = os.open(path(), os.O_RDONLY | os.O_CLOEXEC)
+    if file <= STANDARD:
+        # A client closed a standard stream; its place must stay empty, for what is written there would go into our file.
+        os.close(file)
+        return Image(b"")
+    whole = os.fstat(file).st_size
+    first = os.pread(file, 8, 0)
+    size = int.from_bytes(first[4:8], "little")
+    image = Image(first + os.pread(file, size, 8) if 8 + size <= whole else b"", file)
+    if not image.is_whole(whole):
+        os.close(file)
+        return Image(b"")
     return image
 
 
