@@ -90,8 +90,8 @@ class Terminal:
         screen = self.screen()
         return "".join(screen[max(screen.rfind(glyph) for glyph in GLYPHS) + 1 :].split())
 
-    def wait(self, holds: Callable[[], Any], what: str, *, seconds: float = PATIENCE) -> Any:
-        return until(holds, lambda: f"{what}\n{self.screen()}", seconds=seconds)
+    def wait(self, holds: Callable[[], Any], what: str | Callable[[], str], *, seconds: float = PATIENCE) -> Any:
+        return until(holds, lambda: f"{what if isinstance(what, str) else what()}\n{self.screen()}", seconds=seconds)
 
     def type(self, text: str, done: Callable[[], Any], what: str) -> Any:
         """Type a line and press Enter until *done* holds. A client that is not listening yet drops keys, so what does not show is typed again."""

@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from vault_mem import lock, processes, tmux, wakes
+from vault_mem import lock, processes, receipts, tmux, wakes
 from vault_mem.errors import LockBusyError
 from vault_mem.reset import checks, clear, keys, state
 from vault_mem.reset.scene import ResetError, broken, look, usable
@@ -99,6 +99,8 @@ def _checked(
     store: Store, record: SessionRecord, tunables: Tunables, *, now: float, environ: Mapping[str, str]
 ) -> list[str]:
     """Measure one session and raise a wake where its class changed or is due again; the throttle is written after the wake is durable."""
+    if _not_begun(store, record):
+        return []
     throttle = state.throttle(store.runtime, record.session)
     try:
         usable(record)
@@ -124,6 +126,12 @@ def _checked(
         wakes.push(store.runtime, now=now, session=record.session, key=wakes.CEILING, kind=verdict.kind, text=text)
     state.keep_throttle(store.runtime, record.session, after)
     return [f"{record.session}: {verdict.kind}: {text}"] if text else []
+
+
+def _not_begun(store: Store, record: SessionRecord) -> bool:
+    """Whether nobody typed anything yet: a client makes the transcript with the first prompt, and no hook of ours has read one."""
+    gone = os.path.isabs(record.transcript) and not os.path.lexists(record.transcript)
+    return gone and not receipts.load_cursor(store.runtime, record.session).position
 
 
 def _facts(
