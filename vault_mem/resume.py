@@ -142,7 +142,12 @@ def peek(request: Request, store: Store, *, now: float, token: str) -> Answer:
             f"This capsule left the tree (commit {chosen.gone[:12]}); handing it over puts its file back first.",
         )
     text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
-    return Answer("peeked", selection, selector.text_of(chosen.fields, "id") if chosen else "", text)
+    return Answer("peeked", _whole(selection, chosen), selector.text_of(chosen.fields, "id") if chosen else "", text)
+
+
+def _whole(selection: Selection, chosen: Chosen | None) -> Selection:
+    """*selection* with all that the chosen file says: of a spent capsule the index keeps beginnings only."""
+    return selection._replace(chosen=chosen.candidate._replace(fields=chosen.fields)) if chosen else selection
 
 
 def then(request: Request, store: Store, at: str, *, now: float, token: str) -> Answer:
@@ -156,7 +161,7 @@ def then(request: Request, store: Store, at: str, *, now: float, token: str) -> 
         request, store, found.chosen, found.selection, found.delivered, now=found.now, token=token, faults=(line,)
     )
     capsule = selector.text_of(found.chosen.fields, "id") if found.chosen else ""
-    return Answer("peeked", found.selection, capsule, text, found.commit)
+    return Answer("peeked", _whole(found.selection, found.chosen), capsule, text, found.commit)
 
 
 def hand_over(
@@ -218,7 +223,7 @@ def _hand_over(
                 f"consume-unrecordable: nothing was handed over.\n{answer.text}",
                 say,
             )
-    answer = Answer("already-delivered" if again else "delivered", selection, capsule, text)
+    answer = Answer("already-delivered" if again else "delivered", _whole(selection, chosen), capsule, text)
     try:
         say(answer)
     except OSError as error:

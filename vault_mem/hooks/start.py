@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import files, injections, jsontext, receipts, resume, trust
+from vault_mem import files, injections, receipts, resume, trust
 from vault_mem.capsule import procedure, selector
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import (
@@ -23,7 +23,7 @@ from vault_mem.vault import tidy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from vault_mem.session.event import HookEvent
 
@@ -37,13 +37,6 @@ NO_BRIEFING = (
     "Re-check everything before you edit; what the memory holds of this session:"
 )
 NO_SELECTION = selector.Selection(None, selector.NONE, ())
-BY_HAND = """usage: vault-mem resume [--source SOURCE] [--peek] [--capsule ID] [--json] [--root DIR]
-
-The SessionStart hook reads its payload from standard input. By hand it prints what a fresh session would be given; only
-`--source clear` hands the capsule over and records that.
-
-example: vault-mem resume --peek
-"""
 
 
 class Options(NamedTuple):
@@ -52,6 +45,7 @@ class Options(NamedTuple):
     source: str = ""
     peek: bool = False
     capsule: str = ""
+    at: str = ""
     json: bool = False
     root: str = ""
     harness: str = ""
@@ -60,7 +54,7 @@ class Options(NamedTuple):
     @property
     def by_hand(self) -> bool:
         """Whether these options make sense without a payload."""
-        return bool(self.source or self.peek or self.capsule or self.json or self.help)
+        return bool(self.source or self.peek or self.capsule or self.at or self.json or self.help)
 
 
 def options(arguments: list[str]) -> Options:
@@ -72,7 +66,7 @@ def options(arguments: list[str]) -> Options:
         name, equals, value = word.partition("=")
         if word in ("--peek", "--json", "--help", "-h"):
             found[word.lstrip("-")] = "1"
-        elif name in ("--source", "--capsule", "--root", "--harness") and (equals or rest):
+        elif name in ("--source", "--capsule", "--at", "--root", "--harness") and (equals or rest):
             found[name[2:]] = value if equals else rest.pop(0)
         else:
             raise UsageError(f"cannot understand {word!r}; see `vault-mem resume --help`")
@@ -80,6 +74,7 @@ def options(arguments: list[str]) -> Options:
         found.get("source", ""),
         "peek" in found,
         found.get("capsule", ""),
+        found.get("at", ""),
         "json" in found,
         found.get("root", ""),
         found.get("harness", ""),
@@ -99,12 +94,11 @@ def main(arguments: list[str]) -> int:
     payload = (
         b"" if chosen.by_hand and not streams.waiting() else streams.read_input() if not streams.is_terminal() else b""
     )
-    if chosen.help:
-        streams.put(1, BY_HAND)
-        return 0
-    if payload.strip() or not (chosen.by_hand or streams.is_terminal()):
+    if not chosen.help and (payload.strip() or not (chosen.by_hand or streams.is_terminal())):
         return _hook(chosen, payload, now=now)
-    return _by_hand(chosen, now=now)
+    from vault_mem.hooks import byhand
+
+    return byhand.run(chosen, environ=os.environ, cwd=os.getcwd(), now=now)
 
 
 def _hook(chosen: Options, payload: bytes, *, now: float) -> int:
@@ -146,7 +140,7 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
         return
     except MemoryRootError as error:
         streams.complain(error.token, str(error))
-        streams.put_context(_unresolved(request, str(error), now=now))
+        streams.put_context(unresolved(request, str(error), now=now))
         return
     line = _conducted(os.environ)
     if line:
@@ -164,8 +158,8 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
     if request.source == resume.COMPACT and request.session and not request.peek:
         _briefed(request, event, store, now=now)
         return
-    answer = _served(request, store, now=now, say=streams.put_context)
-    _noted(request, store, answer, now=now)
+    answer = _served(request, store, now=now)
+    noted(request, store, answer, now=now)
     receipts.log(
         store.runtime,
         now=now,
@@ -201,7 +195,7 @@ def _conducted(environ: Mapping[str, str]) -> str:
     return coordination.LINE.format(phase=phase, path=inert(path, limit=300))
 
 
-def _noted(request: Request, store: seats.Store, answer: Answer, *, now: float) -> None:
+def noted(request: Request, store: seats.Store, answer: Answer, *, now: float) -> None:
     """Keep what the session was told, and say in the log what of the declared lines was refused or held."""
     if not answer.text or request.peek:
         return
@@ -237,7 +231,7 @@ def _briefed(request: Request, event: HookEvent, store: seats.Store, *, now: flo
     receipts.log(store.runtime, now=now, door="resume", outcome=done.token, session=session, detail=done.detail)
 
 
-def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[str], None]) -> Answer:
+def _served(request: Request, store: seats.Store, *, now: float) -> Answer:
     for note in store.notes:
         receipts.log(store.runtime, now=now, door="resume", outcome=note, session=(request.session or "")[:128])
         streams.complain(note, f"{note}: the work tree of the memory was missing")
@@ -246,15 +240,19 @@ def _served(request: Request, store: seats.Store, *, now: float, say: Callable[[
         tidy.swept(store)
     resume.started(request, store, now=now)
     if request.source == resume.CLEAR and not request.peek:
-        return resume.hand_over(request, store, clock=streams.clock, token=mark(), say=say)
+        return resume.hand_over(request, store, clock=streams.clock, token=mark(), say=_say)
     answer = (
         resume.peek(request, store, now=now, token=mark()) if request.peek else resume.orient(request, store, now=now)
     )
     try:
-        say(answer.text)
+        _say(answer)
     except OSError as error:
-        return answer._replace(token="not-delivered", detail=str(error))
+        return answer._replace(token="not-delivered", text="", detail=str(error))
     return answer
+
+
+def _say(answer: Answer) -> None:
+    streams.put_context(answer.text)
 
 
 def _sweep(request: Request, store: seats.Store, *, now: float) -> None:
@@ -275,76 +273,11 @@ def mark() -> str:
     return os.urandom(6).hex()
 
 
-def _unresolved(request: Request, problem: str, *, now: float) -> str:
+def unresolved(request: Request, problem: str, *, now: float) -> str:
+    """What is said where the memory root is declared in a way that cannot be honoured: nothing was read."""
     selection = NO_SELECTION._replace(unavailable="bad-memory-root")
     if request.source == resume.CLEAR:
         view = procedure.View(selection, procedure.Session(request.session), now, mark(), root_problem=problem)
         return procedure.render(view)
     fault = f"MEMORY ROOT UNRESOLVED: {inert(problem, limit=600)}. Nothing was read; fix the declaration, then run `vault-mem doctor`."
     return procedure.orientation(None, path="", others=(), unavailable="bad-memory-root", faults=(fault,))
-
-
-def _by_hand(chosen: Options, *, now: float) -> int:
-    session = os.environ.get("CLAUDE_CODE_SESSION_ID", "").strip()
-    hands_over = chosen.source == resume.CLEAR and not chosen.peek
-    request = Request(
-        chosen.source,
-        session or (manual(now) if hands_over else None),
-        chosen.capsule,
-        peek=not hands_over,
-        project=os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd(),
-    )
-    try:
-        store = seats.opened(explicit=chosen.root, environ=os.environ, cwd=os.getcwd())
-        said: list[str] = []
-        say = said.append if chosen.json else lambda text: streams.put(1, text)
-        if hands_over:
-            answer = resume.hand_over(request, store, clock=streams.clock, token=mark(), say=say)
-        else:
-            answer = resume.peek(request, store, now=now, token=mark())
-            say(answer.text)
-        _noted(request, store, answer, now=now)
-        if chosen.json:
-            streams.put(1, jsontext.dumps(document(answer), escaped=True) + "\n")
-        receipts.log(
-            store.runtime,
-            now=now,
-            door="resume",
-            outcome=answer.token,
-            session=request.session or "",
-            detail=answer.capsule,
-        )
-    except VaultMemError as error:
-        streams.complain(error.token, str(error))
-        return error.exit_code
-    except OSError as error:
-        streams.complain("not-delivered", str(error))
-        return 1
-    if answer.detail:
-        streams.complain(answer.token, answer.detail)
-    return 0 if answer.capsule else 4
-
-
-def manual(now: float) -> str:
-    """A consumer for a delivery that no client session asked for: it counts as having saved nothing. Time first, so that it sorts."""
-    return f"manual-{round(now * 1000):011x}-{os.urandom(5).hex()}"
-
-
-def document(answer: Answer) -> Mapping[str, object]:
-    """The answer with the keys of the command line reference; the caller prints it escaped."""
-    chosen = answer.selection.chosen
-    fields = dict(chosen.fields or {}) if chosen else {}
-    keys = ("id", "status", "objective", "waiting_on", "next_valid_action", "created_at", "parent_capsule_id")
-    return {
-        "schema": "vault-mem/resume/1",
-        "command": "resume",
-        "ok": chosen is not None,
-        "outcome": answer.token,
-        "tier": answer.selection.tier,
-        "capsule": {"path": chosen.path, **{key: fields.get(key) for key in keys}} if chosen else None,
-        "rejected": [
-            {"name": each.name, "reason": each.reason, "detail": each.detail} for each in answer.selection.rejected
-        ],
-        "unavailable": answer.selection.unavailable,
-        "text": answer.text,
-    }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from vault_mem import index
-from vault_mem.capsule import lineage, selector
 from vault_mem.errors import GitRefusedError
 from vault_mem.record import NamedTuple
-from vault_mem.repo import history
 from vault_mem.vault import choice, past
+from vault_mem.vault import then as times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,28 +44,6 @@ def now(store: Store, *, now: float) -> Ledger:
 
 def then(store: Store, at: str, *, now: float) -> Ledger:
     """The choice that a clear would have made at a revision or date. Raises VaultMemError."""
-    with past.opened(store) as reading:
-        commit = past.at(reading, at)
-        candidates = tuple(each.candidate for each in past.tree(reading, commit))
-        moments = history.events(reading, rev=commit)
-        moment = float(reading.text("show", "-s", "--format=%ct", "--end-of-options", commit).split()[0])
-    moment = min(max([moment, *(each.epoch for each in moments[:1])]), now)
-    book = index.made(_event(each) for each in reversed(moments))
-    facts = choice.facts_of(candidates, book, started=moment + 1)
-    selection = selector.select(candidates, now=moment, facts=facts)
-    fields = selection.chosen.fields or {} if selection.chosen else {}
-    delivery = facts.deliveries.get(selector.text_of(fields, "id")) if fields else None
-    return Ledger(selection, moment, fields, choice.delivered_line(delivery), (), commit)
-
-
-def _event(moment: history.Moment) -> lineage.Event:
-    return lineage.Event(
-        id=moment.id,
-        event=moment.event,
-        status=moment.status,
-        parent=moment.parent,
-        session=moment.session,
-        harness=moment.harness,
-        consumer=moment.consumer,
-        at=moment.epoch,
-    )
+    found = times.at(store, at, now=now)
+    fields = found.chosen.fields if found.chosen else {}
+    return Ledger(found.selection, found.now, fields, found.delivered, (), found.commit)

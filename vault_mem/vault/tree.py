@@ -147,6 +147,11 @@ def read_document(path: str) -> str:
         data = files.read(path, limit=DOCUMENT_LIMIT)
     except OSError as error:
         raise HeaderError(_problem(error, path)) from error
+    return text_of(data)
+
+
+def text_of(data: bytes) -> str:
+    """The bytes of a capsule as text. Raises HeaderError: `not-utf8`, `conflict-markers`."""
     try:
         document = data.decode("utf-8")
     except UnicodeDecodeError as error:
