@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,6 +292,35 @@ def test_a_file_and_its_functions_stay_readable(name: str) -> None:
 
     assert lines <= 600
     assert not long
+
+
+def test_nothing_is_defined_that_nobody_uses() -> None:
+    """A name that stands once in the whole tree is its own definition."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for folder in ("vault_mem", "scripts", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    counted = Counter(word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text))
+    # Python calls these by their names: a loader's, and those of a class with a protocol.
+    called = {"create_module", "find_spec", "exec_module"}
+    unused = {
+        f"{name}: {defined}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        for defined in _defined(node, module=tree)
+        if counted[defined] == 1 and not defined.startswith("__") and defined not in called
+    }
+
+    assert not unused
+
+
+def _defined(node: ast.AST, *, module: ast.Module) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign) and node in module.body:
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -12,7 +12,6 @@ from vault_mem.record import NamedTuple
 from vault_mem.session import identity
 
 FOLDER = "injected"
-ROW_LIMIT = 64 << 10
 FILE_LIMIT = 8 << 20
 NOBODY = "unknown"
 

@@ -10,7 +10,6 @@ from vault_mem.record import NamedTuple
 
 SUPPORTED, PARTIAL, UNSUPPORTED, UNKNOWN = "supported", "partial", "unsupported", "unknown"
 TELEMETRY, PRE, POST, TRIGGER = "telemetry", "pre-signal", "post-signal", "trigger"
-DIMENSIONS = (TELEMETRY, PRE, POST, TRIGGER)
 NO_TRIGGER = "a hook cannot start a compaction in the session that runs it"
 
 

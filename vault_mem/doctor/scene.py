@@ -155,7 +155,6 @@ class Command:
     program: str = ""
     resolved: str = ""
     mixed: bool = False
-    duplicate_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,6 @@ PEER_TAGS = ("teammate-message", "cross-session-message", "agent-message")
 RELAY_TAGS = ("channel", "relay-message")
 PEER_TEXT = "another claude session sent a message"
 OWN = ("resume", "context-capsule", "capsule", "vault-mem")  # our own ceremony is no request
-LINE_BREAKS = "\n\r\t"
 
 
 def _block_at(text: str, start: int) -> str | None:
