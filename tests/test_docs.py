@@ -92,6 +92,12 @@ def test_every_command_is_described(command: str) -> None:
     assert re.search(rf"^#+ .*`{command}\b", page, flags=re.MULTILINE)
 
 
+def test_every_page_is_reached_from_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert [_name(page) for page in (ROOT / "docs").rglob("*.md") if f"({_name(page)})" not in text] == []
+
+
 def test_every_command_that_is_named_exists() -> None:
     pages = [*PAGES, *(ROOT / "vault_mem/skills").rglob("*.md")]
     known = {*commands.COMMANDS, *commands.BEFORE_PARSING, *RESERVED}
