@@ -6,7 +6,7 @@ import errno
 import os
 
 from vault_mem import clientprocess, files, lock, processes, receipts, redact
-from vault_mem.capsule import gate, lineage, model, selector
+from vault_mem.capsule import gate, lineage, model, sections, selector
 from vault_mem.errors import (
     AnchorDamageError,
     BadPayloadError,
@@ -197,7 +197,43 @@ def _saved(
         target = active.fresh(store, session, now=now, parent=selector.text_of(target.fields, "id"))
         document, fields = active.merged(store, event, target, delta, inherited=cursor.inherited, now=now)
     problems.extend(gate.problems(fields))
+    if store.keeps_history and len(sections.portions(delta.bullets)) > 1:
+        _stepped(event, store, cursor, target, document, delta, now=now)
     return _land(event, store, cursor, target, document, fields, delta, now=now, problems=tuple(problems))
+
+
+def _stepped(
+    event: HookEvent, store: Store, cursor: Cursor, target: Target, document: str, delta: Delta, *, now: float
+) -> None:
+    """Commit what would fall out of the capsule before history had it. Refused: *document* is on disk, and the next hook does all of it again.
+
+    Raises GitRefusedError, OSError.
+    """
+    from vault_mem.vault import steps
+
+    try:
+        for version, fields in steps.before(store, event, cursor, target, delta, now=now):
+            commits.keep(store, target.path, version.encode("utf-8"), _event(event, cursor, fields, now=now))
+    except GitRefusedError:
+        if not cursor.capsule:
+            # Whoever settles the debt commits the file only; by this the next hook knows that nothing was acknowledged of it.
+            known = receipts.load_cursor(store.runtime, cursor.session)
+            receipts.store_cursor(store.runtime, known._replace(capsule=target.path))
+        if document != target.document:
+            tree.write(f"{store.memory}/{target.path}", document, expected=target.document, durable=store.durable)
+        raise
+
+
+def _event(event: HookEvent, cursor: Cursor, fields: Mapping[str, Value], *, now: float) -> lineage.Event:
+    return lineage.Event(
+        id=selector.text_of(fields, "id"),
+        event=lineage.AUTOSAVE,
+        status=model.status_of(fields) or "",
+        parent=selector.text_of(fields, "parent_capsule_id"),
+        session=cursor.session,
+        harness=event.harness,
+        at=now,
+    )
 
 
 def _settle(store: Store, *, skip: str) -> str:
@@ -242,20 +278,7 @@ def _land(
             tree.write(path, document, expected=target.document, durable=store.durable)
         except ExternallyChangedError as error:
             return Outcome(f"error:{type(error).__name__}", str(error), name, problems=problems)
-    done = commits.keep(
-        store,
-        target.path,
-        data,
-        lineage.Event(
-            id=name,
-            event=lineage.AUTOSAVE,
-            status=model.status_of(fields) or "",
-            parent=selector.text_of(fields, "parent_capsule_id"),
-            session=cursor.session,
-            harness=event.harness,
-            at=now,
-        ),
-    )
+    done = commits.keep(store, target.path, data, _event(event, cursor, fields, now=now))
     receipts.store_cursor(store.runtime, moved)
     if done.backend == commits.NO_REPOSITORY:
         return Outcome(SAVED, f"{done.backend}: written, not committed", name, problems=problems)

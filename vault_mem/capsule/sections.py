@@ -22,6 +22,9 @@ BULLETS = 40
 SIZE = 65536
 """Bytes a capsule."""
 
+SHARE = 6144
+"""Bytes of bullets a section that can be added at once and all stay, beside 20 KB of text that is not ours and all other sections full."""
+
 RESERVE = 2048
 """Bytes of that for the lines about older bullets, at most one a section."""
 
@@ -272,6 +275,27 @@ def merge(document: str, bullets: Sequence[Bullet], *, day: str) -> Merged:
     fell, text = _fitted(document[: block.body], body, "\r" if block.newline == "\r" else "\n", identity)
     text = text[: len(text) - len(closed)]
     return Merged(text, text != document, dropped + fell)
+
+
+def portions(bullets: Sequence[Bullet]) -> list[tuple[Bullet, ...]]:
+    """*bullets* in parts, oldest first, none of which lets bullets fall out that it brings itself; one part, as given, when all fit."""
+    if len(bullets) <= BULLETS and sum(map(_weight, bullets)) <= SHARE:
+        return [tuple(bullets)]
+    parts: list[list[Bullet]] = [[]]
+    held: dict[str, tuple[int, int]] = {}
+    for bullet in sorted(bullets, key=lambda each: each.at):
+        count, size = held.get(bullet.section, (0, 0))
+        if count == BULLETS or (count and size + _weight(bullet) > SHARE):
+            parts.append([])
+            held, count, size = {}, 0, 0
+        held[bullet.section] = count + 1, size + _weight(bullet)
+        parts[-1].append(bullet)
+    return [tuple(part) for part in parts] if len(parts) > 1 else [tuple(bullets)]
+
+
+def _weight(bullet: Bullet) -> int:
+    """Bytes of its line, at most."""
+    return _bytes(bullet.text[: texts.LIMIT]) + _bytes(bullet.state[: texts.LIMIT]) + 32
 
 
 class _Identity:

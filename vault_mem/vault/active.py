@@ -115,13 +115,13 @@ def merged(
     if target.document is None:
         fields = _first_header(store, event, target, delta, now=now)
         document = codec.render(codec.Capsule(fields, codec.blank_body()))
-        return sections.merge(document, delta.bullets, day=stamps.day(delta.newest or now)).document, fields
+        return _with(document, delta, day=stamps.day(delta.newest or now)), fields
     # Headers of aigent-OS have no start: the day in the name stays when `created_at` moves on.
     named = selector.text_of(target.fields, "id")[:10]
     day = selector.text_of(target.fields, "started_at") or (
         named if stamps.epoch_of(named) is not None else selector.text_of(target.fields, "created_at")
     )
-    document = sections.merge(target.document, delta.bullets, day=day[:10]).document
+    document = _with(target.document, delta, day=day[:10])
     fields = dict(target.fields)
     if model.is_autosave(fields):
         for key, value in _contract(delta, fields, inherited).items():
@@ -131,6 +131,12 @@ def merged(
     if document != target.document:
         document = _restamped(document, fields, project_of(event, store), delta, now=now)
     return document, fields
+
+
+def _with(document: str, delta: Delta, *, day: str) -> str:
+    for portion in sections.portions(delta.bullets):
+        document = sections.merge(document, portion, day=day).document
+    return document
 
 
 def _restamped(document: str, fields: dict[str, Value], project: str, delta: Delta, *, now: float) -> str:
