@@ -36,6 +36,11 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """The model does not answer; `Loopback.hush` ends it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a client asked for. *told*: every text in it that reaches the model, by role, in order."""
 
@@ -55,6 +60,9 @@ class Request:
         return self.headers.get("x-claude-code-session-id") or self.headers.get("session-id", "")
 
 
+Step = Tool | Silence | str
+
+
 class Loopback:
     """The API; a context manager. `port` is there while it is open."""
 
@@ -62,8 +70,9 @@ class Loopback:
         self.requests: list[Request] = []
         self.strangers: list[str] = []
         self.tolerated: set[str] = set()
-        self._script: dict[str, tuple[Tool | str, ...]] = {}
+        self._script: dict[str, tuple[Step, ...]] = {}
         self._tokens: dict[str, int] = {}
+        self.hush = threading.Event()
         self._compacted: dict[str, str] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -76,10 +85,11 @@ class Loopback:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.hush.set()
         self._server.shutdown()
         self._server.server_close()
 
-    def answers(self, words: str, *steps: Tool | str, tokens: int = TOKENS) -> None:
+    def answers(self, words: str, *steps: Step, tokens: int = TOKENS) -> None:
         """What the model does when the person typed *words*: its tool calls one by one, then a text. *tokens*: the size it reports."""
         self._script[words] = steps
         self._tokens[words] = tokens
@@ -101,7 +111,7 @@ class Loopback:
                     words, results = found, 0
         return words, results
 
-    def step(self, request: Request) -> tuple[Tool | str, int]:
+    def step(self, request: Request) -> tuple[Step, int]:
         """The answer, and the tokens that are reported with it."""
         if is_compaction(request):
             self._compacted[request.session] = self.place(request)[0]
@@ -248,7 +258,10 @@ def _handler(api: Loopback) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.path, headers, body, tuple(told(body)))
             api.requests.append(request)
-            self.answer(*_reply(api, request))
+            try:
+                self.answer(*_reply(api, request))
+            except OSError:  # it did not wait for the answer
+                self.close_connection = True
 
     return Handler
 
@@ -259,6 +272,9 @@ def _reply(api: Loopback, request: Request) -> tuple[bytes, str, int]:
     if path.endswith("/count_tokens"):
         return b'{"input_tokens": 1000}', "application/json", 200
     step, tokens = api.step(request)
+    if isinstance(step, Silence):
+        api.hush.wait(60)
+        step = "(too late)"
     if path.endswith("/messages"):
         events = _messages(step, tokens, request.body.get("model"))
         if not request.body.get("stream"):
