@@ -8,7 +8,7 @@ starts, and of twelve common kinds they find the whole value of three (of a GitH
 from __future__ import annotations
 
 from vault_mem import jsontext
-from vault_mem.redacttokens import ALNUM, DIGITS, KEYWORDS, SHORTEST, TOKENS, WORD, is_random, lowered, next_token
+from vault_mem.redacttokens import ALNUM, DIGITS, KEYWORDS, SHORTEST, WORD, has_token, is_random, lowered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,10 +72,9 @@ def suspicious(text: str) -> bool:
 
 
 def _has_token(words: list[str]) -> bool:
+    if has_token(words):
+        return True
     joined = " ".join(words)
-    for token in TOKENS:
-        if token[0] in joined and next_token(joined, 0, token):
-            return True
     if "." not in joined and ":" not in joined and "-us" not in joined:
         return False
     return any(

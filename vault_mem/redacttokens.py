@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Token = tuple[str, str, str, int]
+
 LOWER = "abcdefghijklmnopqrstuvwxyz"
 UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 DIGITS = "0123456789"
@@ -145,6 +149,61 @@ TOKENS = (
 )
 SHORTEST = 18  # of all tokens above, prefix included
 GENERIC = frozenset(("sk-", "pypi-", "pul-"))  # prefixes that words have too: the body needs a long random part
+
+# Every byte but ASCII letters and digits becomes a blank: what is between them is a piece, and a token begins where a piece begins.
+PIECES = bytes(byte if chr(byte) in ALNUM else 32 for byte in range(256))
+
+
+def _by_head() -> tuple[dict[bytes, list[Token]], dict[bytes, list[Token]], list[Token]]:
+    """`TOKENS` by what the piece is that they begin with, by the first two bytes of it where it goes on, and those without a piece."""
+    whole: dict[bytes, list[Token]] = {}
+    begun: dict[bytes, list[Token]] = {}
+    rest: list[Token] = []
+    for token in TOKENS:
+        pieces = token[0].encode().translate(PIECES).split(b" ", 1)
+        if not pieces[0]:
+            rest.append(token)
+        elif len(pieces) > 1:
+            whole.setdefault(pieces[0], []).append(token)
+        else:
+            begun.setdefault(pieces[0][:2], []).append(token)
+    return whole, begun, rest
+
+
+WHOLE, BEGUN, HEADLESS = _by_head()
+ESCAPES = ("\\", "%")  # a token may stand behind an escape of these, within a piece
+COLOUR = "\x1b["
+
+
+def has_token(words: list[str]) -> bool:
+    """Whether a token of a known issuer stands in one of *words*, which have no blanks and are long enough for one.
+
+    Says what `has_token_anywhere` says, at a tenth of its cost: only issuers whose prefix some piece begins with are looked for.
+    """
+    joined = " ".join(words)
+    if COLOUR in joined:
+        return has_token_anywhere(joined)
+    for escape in ESCAPES:
+        if escape in joined:
+            if has_token_anywhere(" ".join([word for word in words if escape in word])):
+                return True
+            words = [word for word in words if escape not in word]
+            joined = " ".join(words)
+    for token in HEADLESS:
+        if token[0] in joined and next_token(joined, 0, token):
+            return True
+    pieces = set(joined.encode("ascii", "replace").translate(PIECES).split())
+    for heads, table in ((pieces, WHOLE), ({piece[:2] for piece in pieces}, BEGUN)):
+        for head in heads & table.keys():
+            for token in table[head]:
+                if token[0] in joined and next_token(joined, 0, token):
+                    return True
+    return False
+
+
+def has_token_anywhere(text: str) -> bool:
+    """Whether a token of a known issuer stands in *text*: one search for every issuer."""
+    return any(token[0] in text and next_token(text, 0, token) for token in TOKENS)
 
 
 def lowered(text: str) -> str:
