@@ -48,7 +48,7 @@ SECRETS = [
     ("google", "google «AI¦zaFAKEfakeFAKEfakeFAKEfakeFAKEfakeFAK» for maps"),
     ("google", "oauth «ya¦29.a0FAKEfakeFAKEfakeFAKE-fakeFAKE_fake» expires"),
     ("google", "client «GO¦CSPX-FAKEfakeFAKEfakeFAKEfake0000»"),
-    ("npm", "//registry.npmjs.org/:_authToken=«np¦m_FAKEfakeFAKEfakeFAKEfakeFAKEfake0000»"),
+    ("npm", "//registry.example.org/:_authToken=«np¦m_FAKEfakeFAKEfakeFAKEfakeFAKEfake0000»"),
     ("pypi", "twine with «py¦pi-AgEIcHlwaS5vcmcFAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfake»"),
     ("huggingface", "hub «hf¦_FAKEfakeFAKEfakeFAKEfakeFAKEfake00» is read-only"),
     ("digitalocean", "doctl «do¦p_v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef»"),
@@ -248,7 +248,7 @@ cat ~/.ssh/id_rsa.pub: ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQC7fakeFAKE user@hos
 the file starts with -----BEGIN RSA PRIVATE KEY----- and ends with -----END RSA PRIVATE KEY-----
 SHA256:FAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfake00 (ED25519)
 "integrity": "sha512-FAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKEfake00=="
-resolved "https://registry.npmjs.org/a/-/a-1.0.0.tgz#0123456789abcdef0123456789abcdef01234567"
+resolved "https://registry.example.org/a/-/a-1.0.0.tgz#0123456789abcdef0123456789abcdef01234567"
 +sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 index 7e10345..019211 100644
 data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk
@@ -274,7 +274,7 @@ postgres://localhost:5432/app
 postgres://user:password@localhost/app
 postgres://${USER}:${PASSWORD}@db/app
 https://<user>:<password>@host/path
-npm i @types/node@20.1.0 from https://registry.npmjs.org
+npm i @types/node@20.1.0 from https://registry.example.org
 mailto:someone@example.invalid
 cookie: string
 document.cookie = "theme=dark"
