@@ -80,17 +80,21 @@ def _whole(value: Any) -> Any:
 def dumps(value: Any, *, escaped: bool = False) -> str:
     r"""*value* as one line of JSON, keys in the order given.
 
-    Characters beyond ASCII stand as they are in our own files; *escaped* ones (`\\u202e`) are harmless on every terminal and read back the same.
+    Characters beyond ASCII stand as they are in our own files; *escaped* ones (`\\u202e`) are harmless on every terminal and read back the same,
+    and so is the bracket that begins a tag (`\\u003c`): no client takes it for one of its own.
     """
     if _make_encoder is None:
         import json
 
-        return json.dumps(value, ensure_ascii=escaped)
+        text = json.dumps(value, ensure_ascii=escaped)
+        return text.replace("<", "\\u003c") if escaped else text
     # markers, default, string encoder, indent, separators, sort_keys, skipkeys, allow_nan
     encoder = _make_encoder(
         {}, _refuse, _encode_ascii if escaped else _encode_string, None, ": ", ", ", False, False, False
     )
-    return "".join(encoder(value, 0))
+    text = "".join(encoder(value, 0))
+    # Brackets stand only within strings there.
+    return text.replace("<", "\\u003c") if escaped else text
 
 
 def _refuse(value: object) -> Any:

@@ -294,7 +294,7 @@ def boot_session(runtime: str) -> str | None:
 def log(runtime: str, *, now: float, door: str, outcome: str, session: str = "", detail: str = "") -> None:
     """One line about one run; the file is turned over at LOG_LIMIT. A log that cannot be written stops nobody."""
     row = {"at": stamps.utc_millis(now), "door": door, "outcome": outcome, "session": session, "detail": detail[:500]}
-    _append(f"{runtime}/log.jsonl", row, LOG_LIMIT)
+    _append(f"{runtime}/log.jsonl", row, LOG_LIMIT, escaped=True)
 
 
 def journal(runtime: str, *, now: float, session: str, prompt: str) -> None:
@@ -332,7 +332,7 @@ def prompts(runtime: str, *, session: str, offset: int) -> tuple[list[tuple[floa
     return found, begin + end
 
 
-def _append(path: str, row: dict[str, Any], limit: int) -> None:
+def _append(path: str, row: dict[str, Any], limit: int, *, escaped: bool = False) -> None:
     try:
         files.make_dirs(os.path.dirname(path))
         try:
@@ -340,6 +340,6 @@ def _append(path: str, row: dict[str, Any], limit: int) -> None:
                 os.replace(path, f"{path}.1")
         except FileNotFoundError:
             pass
-        files.append(path, (jsontext.dumps(row) + "\n").encode("utf-8"), mode=0o600)
+        files.append(path, (jsontext.dumps(row, escaped=escaped) + "\n").encode("utf-8"), mode=0o600)
     except OSError:
         pass

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import curate
+from vault_mem import curate, jsontext
 from vault_mem.capsule import draft, header, lifecycle, selector
 from vault_mem.capsule.inert import plain
 from vault_mem.cli.arguments import Parser
@@ -103,7 +102,9 @@ def _validate(arguments: Sequence[str], *, cwd: str, now: float, out: TextIO, er
     where = "standard input" if options.file == "-" else options.file
     ok = not any(each.severity == FAIL for each in found)
     if options.json:
-        out.write(json.dumps(_report("capsule validate", found, ok=ok, capsule=_capsule(fields))) + "\n")
+        out.write(
+            jsontext.dumps(_report("capsule validate", found, ok=ok, capsule=_capsule(fields)), escaped=True) + "\n"
+        )
         return 0 if ok else 1
     _tell(found, out if ok else err)
     if ok:
@@ -154,7 +155,7 @@ def _write(
         finding = Finding(error.token, FAIL, "header", error.detail or error.token)
         return _refused("capsule write", (finding,), as_json=options.json, out=out, err=err)
     if options.json:
-        out.write(json.dumps({**_report("capsule write", done.notes, ok=True), **_done(done)}) + "\n")
+        out.write(jsontext.dumps({**_report("capsule write", done.notes, ok=True), **_done(done)}, escaped=True) + "\n")
         return 0
     _tell(done.notes, err)
     out.write(f"{plain(done.id, 200)}\n")
@@ -166,7 +167,7 @@ def _write(
 
 def _refused(command: str, found: Sequence[Finding], *, as_json: bool, out: TextIO, err: TextIO) -> int:
     if as_json:
-        out.write(json.dumps(_report(command, found, ok=False)) + "\n")
+        out.write(jsontext.dumps(_report(command, found, ok=False), escaped=True) + "\n")
         return 1
     _tell(found, err)
     count = sum(each.severity == FAIL for each in found)
@@ -206,7 +207,7 @@ def _life(verb: str, arguments: Sequence[str], *, environ: Mapping[str, str], cw
     session = _session(options, environ=environ, cwd=cwd)
     done = curate.change(store, options.id, verb, why=options.why, session=session, now=now)
     if options.json:
-        out.write(json.dumps({**_report(f"capsule {verb}", (), ok=True), **_done(done)}) + "\n")
+        out.write(jsontext.dumps({**_report(f"capsule {verb}", (), ok=True), **_done(done)}, escaped=True) + "\n")
     elif done.changed:
         out.write(
             f"{plain(done.id, 200)}: {plain(done.before)} → {plain(done.status)} ({done.commit[:12] or 'not committed'})\n"
@@ -234,7 +235,7 @@ def _note(arguments: Sequence[str], *, environ: Mapping[str, str], cwd: str, now
     session = _session(options, environ=environ, cwd=cwd)
     done = curate.note(store, options.text, options.section, session, now=now)
     if options.json:
-        out.write(json.dumps({**_report("note", (), ok=True), **_done(done)}) + "\n")
+        out.write(jsontext.dumps({**_report("note", (), ok=True), **_done(done)}, escaped=True) + "\n")
     elif done.changed:
         out.write(f"noted in {plain(done.id, 200)} ({done.commit[:12] or 'not committed'})\n")
     else:

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import clients, files, redact, stamps, version
+from vault_mem import clients, files, jsontext, redact, stamps, version
 from vault_mem.capsule.inert import clean, plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.doctor import collect, prove, repair
@@ -73,7 +73,7 @@ def run(
     if options.attest:
         told["attested"] = _attested(told, os.path.join(cwd, options.attest))
     if options.json:
-        out.write(json.dumps(told) + "\n")
+        out.write(jsontext.dumps(told, escaped=True) + "\n")
     else:
         _show(scene, findings, mended, out)
         if options.attest:

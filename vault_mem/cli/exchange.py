@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import files, importing
+from vault_mem import files, importing, jsontext
 from vault_mem.capsule.inert import plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.errors import UsageError
@@ -74,7 +74,7 @@ def _import(
     err.write("\r\033[K" if shown else "")
     skipped = sum(item.outcome == importing.SKIPPED for item in items)
     if options.json:
-        out.write(json.dumps(_document(items, dry_run=options.dry_run)) + "\n")
+        out.write(jsontext.dumps(_document(items, dry_run=options.dry_run), escaped=True) + "\n")
     else:
         counts = {name: sum(item.outcome == name for item in items) for name in (importing.IMPORTED, importing.KNOWN)}
         word = "would be imported" if options.dry_run else "imported"

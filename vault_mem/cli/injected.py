@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import injections, stamps
+from vault_mem import injections, jsontext, stamps
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.vault import store as seats
@@ -49,7 +48,7 @@ def run(
         return 4
     told = [each for name in known for each in injections.read(store.runtime, name)]
     if options.json:
-        out.write(json.dumps(_document(told, whole=bool(options.session))) + "\n")
+        out.write(jsontext.dumps(_document(told, whole=bool(options.session)), escaped=True) + "\n")
     elif options.session:
         for each in told:
             _show(each, out)

@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import files, stamps, wakes
+from vault_mem import files, jsontext, stamps, wakes
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.errors import UsageError, VaultMemError
@@ -353,7 +353,10 @@ def _wakes(arguments: Sequence[str], *, environ: Mapping[str, str], cwd: str, no
     if options.json:
         rows = [{**wake._asdict(), "at": stamps.utc(wake.at)} for wake in shown]
         out.write(
-            json.dumps({"schema": "vault-mem/wakes/1", "command": "wakes", "ok": True, "findings": [], "wakes": rows})
+            jsontext.dumps(
+                {"schema": "vault-mem/wakes/1", "command": "wakes", "ok": True, "findings": [], "wakes": rows},
+                escaped=True,
+            )
             + "\n"
         )
     else:

@@ -57,7 +57,7 @@ def run(
         ]
         document = {"schema": "vault-mem/verify/1", "command": command, "ok": not findings, "findings": findings}
         document |= {"commits": verdict.commits, "capsules": verdict.capsules, "head": verdict.head}
-        out.write(jsontext.dumps(document, escaped=True).replace("<", "\\u003c") + "\n")
+        out.write(jsontext.dumps(document, escaped=True) + "\n")
         return int(bool(findings))
     look = drawing.style(out, environ=environ)
     for each in verdict.findings:

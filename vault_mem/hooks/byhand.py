@@ -153,5 +153,4 @@ def _capsule(answer: Answer) -> dict[str, str | None]:
 
 
 def _dumped(value: dict[str, Any]) -> str:
-    # Brackets stand only within strings there; no client takes one for a tag of its own.
-    return jsontext.dumps(value, escaped=True).replace("<", "\\u003c") + "\n"
+    return jsontext.dumps(value, escaped=True) + "\n"
