@@ -349,7 +349,7 @@ def _text(
             session=procedure.Session(
                 request.session,
                 receipts.boot_session(store.runtime),
-                f"{store.seat.memory.relative}/runtime/boot-receipt.json",
+                os.path.relpath(f"{store.runtime}/boot-receipt.json", store.seat.root).replace(os.sep, "/"),
             ),
             now=now,
             token=token,
@@ -361,8 +361,18 @@ def _text(
             evidence=provenance.evidence(fields, bullets, chosen.parent) if chosen else {},
             notes=_moved(request, store, fields, bullets) if chosen else (),
             extension=extension,
+            left=_left(store),
         )
     )
+
+
+def _left(store: Store) -> int:
+    """How many active capsules left the tree, as the last upkeep counted them; most seats never had one."""
+    if not os.path.exists(f"{store.runtime}/upkeep.json"):
+        return 0
+    from vault_mem.vault import upkeep
+
+    return upkeep.note(store.runtime).left
 
 
 def _moved(

@@ -183,13 +183,14 @@ def background(store: Store, *, now: float) -> tuple[str, ...]:
 
 def _due(store: Store, *, now: float) -> tuple[str, ...]:
     done = []
-    limit = 0
+    limit, left = 0, upkeep.note(store.runtime).left
     try:
         outcome = retire(store, now=now, slack=upkeep.SLACK)
         limit = outcome.limit
         done.append(f"{outcome.token}:{len(outcome.retired)}" if outcome.retired else outcome.token)
         if outcome.retired:
             past.remember_gone(store)
+            left = past.still_active(store)
     except (GitRefusedError, LockBusyError, OSError) as error:
         limit = upkeep.note(store.runtime).limit
         done.append(f"not-retired: {error}")
@@ -198,5 +199,5 @@ def _due(store: Store, *, now: float) -> tuple[str, ...]:
             done.append(pack(store))
         except GitRefusedError as error:
             done.append(f"not-packed: {error}")
-    upkeep.store_note(store.runtime, upkeep.Note(now, upkeep.capsules(store.memory), limit))
+    upkeep.store_note(store.runtime, upkeep.Note(now, upkeep.capsules(store.memory), limit, left))
     return tuple(done)

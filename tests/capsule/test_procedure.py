@@ -343,3 +343,10 @@ def test_bullets_that_are_newer_than_a_curated_contract_are_counted() -> None:
 
     assert "1 bullet was added after this contract was written" in text
     assert "added after" not in autosave
+
+
+def test_active_capsules_that_left_the_tree_are_counted_in_the_ledger() -> None:
+    text = procedure.render(view(left=7))
+
+    assert "CAPSULES NOT SELECTED (7 skipped, grouped by reason):\n  - 7x retired-active: " in text
+    assert "NOT spent capsules" not in text

@@ -271,3 +271,13 @@ def test_upkeep_is_due_when_it_would_do_something(
     upkeep.store_note(store.runtime, known)
 
     assert upkeep.due(store, now=DAY) is expected
+
+
+def test_active_autosaves_that_left_are_counted_in_the_ledger_of_a_resume(store: seats.Store, vault_mem: Run) -> None:
+    for number in range(4 + upkeep.SLACK + 1):
+        saved(store, number, model.ACTIVE)
+
+    assert f"retired:{upkeep.SLACK + 1}" in retire.background(store, now=DAY + 9999)
+
+    text = vault_mem("resume", "--peek", cwd=store.seat.root, environ=dict(store.environ), check=True).stdout.decode()
+    assert f"\n  - {upkeep.SLACK + 1}x retired-active: " in text

@@ -94,7 +94,7 @@ class View(NamedTuple):
     fields, sections, path: of the chosen capsule, empty without one. token: random mark around the data, new for every delivery.
     faults: lines that must be seen before anything else (already inert). evidence: what each contract field rests on (already inert).
     notes: lines below the data about what moved since (already inert).
-    root_problem: why the memory root could not be resolved.
+    root_problem: why the memory root could not be resolved. left: how many capsules left the tree while they were active.
     """
 
     selection: Selection
@@ -110,13 +110,14 @@ class View(NamedTuple):
     notes: tuple[str, ...] = ()
     extension: Extension = Extension()
     root_problem: str = ""
+    left: int = 0
 
 
 def render(view: View) -> str:
     """The procedure, at most LIMIT bytes; a visible line says what was left out."""
     data = _data(view)
     excerpts = _excerpts(view.sections)
-    ledger_head, groups, ledger_tail = ledger(view.selection.rejected)
+    ledger_head, groups, ledger_tail = ledger(view.selection.rejected, left=view.left)
     end = f"=== end of data {view.token} ===" if data else ""
     ledger_size = _size("\n".join([ledger_head, *ledger_tail]))
     bare = _rules(view._replace(extension=view.extension.without_lines()))
@@ -325,10 +326,13 @@ def _excerpts(sections: Mapping[str, tuple[Bullet, ...]]) -> list[str]:
     return lines
 
 
-def ledger(rejected: Iterable[Rejection]) -> tuple[str, list[str], list[str]]:
-    """Head line, one line a group (by count), and the alarm lines about capsules that somebody wrote in vain; all inert."""
+def ledger(rejected: Iterable[Rejection], *, left: int = 0) -> tuple[str, list[str], list[str]]:
+    """Head line, one line a group (by count), and the alarm lines about capsules that somebody wrote in vain; all inert.
+
+    left: capsules that left the tree while they were active, so that nobody chose among them.
+    """
     everyone = tuple(rejected)
-    if not everyone:
+    if not everyone and not left:
         return "", [], []
     # Ten thousand names are counted, a few dozen are shown: only those are made inert.
     found: dict[tuple[str, str], list[str]] = {}
@@ -352,7 +356,11 @@ def ledger(rejected: Iterable[Rejection]) -> tuple[str, list[str], list[str]]:
             "    Take the reason above for a defect of the file or of the selector until it is explained.",
             "    Report it to the person (`vault-mem doctor` names the mend); do not edit those files by hand.",
         ]
-    return f"CAPSULES NOT SELECTED ({len(everyone)} skipped, grouped by reason):", lines, tail
+    if left:
+        lines.append(
+            f"  - {left}x retired-active: they left the tree behind newer ones (vault-mem list --all --status active)"
+        )
+    return f"CAPSULES NOT SELECTED ({len(everyone) + left} skipped, grouped by reason):", lines, tail
 
 
 def orientation(

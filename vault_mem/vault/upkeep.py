@@ -27,19 +27,23 @@ OURS = ("VAULT_MEM_HOOK",)
 
 
 class Note(NamedTuple):
-    """What the last upkeep left: when, how many capsules in the tree, the limit it went by (0: never retire)."""
+    """What the last upkeep left: when, how many capsules in the tree, the limit it went by (0: never retire).
+
+    left: how many capsules ever left the tree while they were active.
+    """
 
     at: float = 0.0
     capsules: int = 0
     limit: int = FIRST_LOOK
+    left: int = 0
 
 
 def note(runtime: str) -> Note:
     """What the last upkeep noted; a fresh note where there is none."""
     try:
         value = jsontext.loads(files.read(f"{runtime}/{NOTE}", limit=4096).decode())
-        return Note(float(value["at"]), int(value["capsules"]), int(value["limit"]))
-    except (OSError, ValueError, TypeError, KeyError):
+        return Note(float(value["at"]), int(value["capsules"]), int(value["limit"]), int(value.get("left", 0)))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Note()
 
 
