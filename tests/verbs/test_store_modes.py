@@ -419,3 +419,17 @@ def test_whether_saves_are_synced_is_a_setting_of_the_person(
     given = environ if variable is None else {**environ, "VAULT_MEM_DURABLE": variable}
 
     assert seats.opened(explicit=str(seat), environ=given, cwd=str(seat)).durable is durable
+
+
+def test_a_foreign_boot_receipt_is_named_by_the_path_where_it_lies(session: Session) -> None:
+    session.turn("Split the parser.", "Split.")
+    receipt = session.seat / ".git/vault-mem/vault-memory/boot-receipt.json"
+    receipt.parent.mkdir(parents=True, exist_ok=True)
+    receipt.write_text('{"session_id": "another", "written_at": "2026-01-01T00:00:00Z"}', "utf-8")
+
+    done = session.run("resume", "--peek", cwd=session.seat, more={"CLAUDE_CODE_SESSION_ID": "mine"}, check=True)
+
+    text = done.stdout.decode("utf-8")
+    assert "receipt cross-check: MISMATCH" in text
+    assert ".git/vault-mem/vault-memory/boot-receipt.json" in text
+    assert "vault/memory/runtime/" not in text

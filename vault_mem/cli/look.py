@@ -109,11 +109,13 @@ def _list(store: Store, options: words.Options, *, now: float, out: TextIO, look
     if status and status not in (*model.STATUSES, "unreadable"):
         words.refuse("list", f"{status!r} is no status; there are {', '.join(model.STATUSES)}, unreadable")
     found = listing.rows(store, everything=bool(options["--all"]), at=options["--at"], status=status)
+    unkept = bool(options["--all"]) and not store.keeps_history
     if options["--json"]:
         _put(
             out,
             "list",
             ok=bool(found),
+            findings=_unkept() if unkept else (),
             capsules=[capsule_of(row) for row in found],
             unavailable="" if found else "no-capsules",
         )
@@ -137,7 +139,17 @@ def _list(store: Store, options: words.Options, *, now: float, out: TextIO, look
         for row in found
     ]
     out.writelines(f"{line}\n" for line in drawing.table(lines, look))
+    out.writelines(f"{each['what']}\n" for each in (_unkept() if unkept else ()))
     return 0
+
+
+def _unkept() -> list[dict[str, str]]:
+    """That there is no history, as a finding."""
+    from vault_mem.look import records
+
+    token = records.NOTE.partition(":")[0]
+    fix = "vault-mem init --adopt --mode dedicated"
+    return [{"token": token, "severity": "info", "where": "", "what": records.NOTE, "fix": fix}]
 
 
 def _session(row: Row) -> str:
@@ -222,22 +234,42 @@ def _log(store: Store, options: words.Options, *, now: float, out: TextIO, look:
     from vault_mem.vault import past
 
     count = words.number("log", "-n", options["-n"], SHOWN)
-    reading = past.quick(store)
-    rev = past.at(reading, options["--at"]) if options["--at"] else ""
+    unkept = not store.keeps_history and not options["--at"]
     capsule = ""
     if options["[ID]"]:
         from vault_mem.look import listing
 
         capsule = listing.find(store, options["[ID]"], at=options["--at"]).id
     nodes: tuple[tale.Node, ...] = ()
-    if options["--graph"]:
-        nodes, more = tale.grown(reading, count=count, capsule=capsule, rev=rev)
-        entries = tuple(entry for node in nodes for entry in node.entries)
+    entries: tuple[tale.Entry, ...] = ()
+    if unkept:
+        from vault_mem.look import records
+
+        moments = records.moments(store)
+        if options["--graph"]:
+            nodes, more = tale.grown_of(moments, count=count, capsule=capsule)
+        else:
+            entries, more = tale.told_of(moments, count=count, capsule=capsule)
     else:
-        entries, more = tale.told(reading, count=count, capsule=capsule, rev=rev)
+        reading = past.quick(store)
+        rev = past.at(reading, options["--at"]) if options["--at"] else ""
+        if options["--graph"]:
+            nodes, more = tale.grown(reading, count=count, capsule=capsule, rev=rev)
+        else:
+            entries, more = tale.told(reading, count=count, capsule=capsule, rev=rev)
+    entries = entries or tuple(entry for node in nodes for entry in node.entries)
+    findings = _unkept() if unkept else []
     if options["--json"]:
         graph = {"nodes": [clean(node.id) for node in nodes]} if options["--graph"] else {}
-        _put(out, "log", ok=bool(entries), entries=[_entry(each) for each in entries], more=more, **graph)
+        _put(
+            out,
+            "log",
+            ok=bool(entries),
+            findings=findings,
+            entries=[_entry(each) for each in entries],
+            more=more,
+            **graph,
+        )
         return 0 if entries else 4
     if not entries:
         from vault_mem.look import listing
@@ -247,6 +279,7 @@ def _log(store: Store, options: words.Options, *, now: float, out: TextIO, look:
     out.writelines(f"{line}\n" for line in lines)
     if more:
         out.write(look.drawn(f"… more: vault-mem log -n 0{' --graph' if options['--graph'] else ''}\n"))
+    out.writelines(f"{each['what']}\n" for each in findings)
     return 0
 
 
@@ -263,7 +296,7 @@ def _entry(entry: Any) -> dict[str, Any]:
     moment = entry.moment
     return {
         "event": clean(entry.event), "id": clean(moment.id), "count": entry.times, "open": entry.open,
-        "first": stamps.utc_millis(entry.first), "last": stamps.utc_millis(entry.last), "commit": moment.oid,
+        "first": stamps.utc_millis(entry.first), "last": stamps.utc_millis(entry.last), "commit": moment.oid or None,
         "status": clean(moment.status) or None, "parent": clean(moment.parent) or None,
         "session": clean(moment.session) or None, "consumer": clean(moment.consumer) or None,
         "harness": clean(moment.harness) or None,

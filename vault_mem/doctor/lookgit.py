@@ -91,7 +91,10 @@ def _locks(repository: shape.Repository, place: Place, *, now: float) -> tuple[L
         names.insert(0, f"{repository.gitdir}/index.lock")
     if repository.ref:
         names.append(f"{repository.ref_path}.lock")
-    ours = _own_inodes(f"{place.memory}/runtime")
+    runtime = f"{place.memory}/runtime"
+    if repository.private:
+        runtime = create.embedded_runtime(repository.worktree, repository.ref)
+    ours = _own_inodes(runtime)
     present = []
     for name in dict.fromkeys(names):
         try:

@@ -83,10 +83,10 @@ def newest_first(rows: Iterable[Row]) -> list[Row]:
 def rows(store: Store, *, everything: bool = False, at: str = "", status: str = "", named: str = "") -> list[Row]:
     """The capsules of the tree, or of an earlier commit; with *everything* also those that left it. Raises VaultMemError.
 
-    named: of those that left, only the ones whose file name begins so, if there are such.
+    named: of those that left, only the ones whose file name begins so, if there are such. Without history nothing has left.
     """
     found: list[Row] = []
-    if at or everything:
+    if at or (everything and store.keeps_history):
         with past.opened(store) as reading:
             commit = past.at(reading, at) if at else ""
             if commit:

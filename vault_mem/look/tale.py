@@ -60,9 +60,7 @@ class Tale(NamedTuple):
 def told(reading: Reading, *, count: int = 0, capsule: str = "", rev: str = "") -> Tale:
     """The newest *count* rows (0: all), of one capsule when it is named."""
     if capsule or not count:
-        moments = history.events(reading, rev=rev, only=capsule)
-        entries = folded(history.of(moments, capsule) if capsule else moments, whole=True)
-        return Tale(tuple(entries[:count] if count else entries), bool(count) and len(entries) > count)
+        return told_of(history.events(reading, rev=rev, only=capsule), count=count, capsule=capsule)
     for moments, whole, oldest, last in _stretches(reading, count, rev):
         entries = folded(moments, whole=whole)
         if not whole and len(entries) >= count:
@@ -72,17 +70,19 @@ def told(reading: Reading, *, count: int = 0, capsule: str = "", rev: str = "") 
     return Tale(tuple(entries[:count]), not whole or len(entries) > count)
 
 
+def told_of(moments: Sequence[Moment], *, count: int = 0, capsule: str = "") -> Tale:
+    """The same of these events, newest first, which are all there are."""
+    entries = folded(history.of(moments, capsule) if capsule else moments, whole=True)
+    return Tale(tuple(entries[:count] if count else entries), bool(count) and len(entries) > count)
+
+
 def grown(reading: Reading, *, count: int = 0, capsule: str = "", rev: str = "") -> tuple[tuple[Node, ...], bool]:
     """The *count* capsules with the newest events (0: all), children before their parents, and whether there are more.
 
     Of a named capsule: itself, those it came from and those that came from it.
     """
     if capsule or not count:
-        moments = history.events(reading, rev=rev)
-        nodes = _nodes(folded(moments, whole=True, apart=True))
-        if capsule:
-            nodes = _family(nodes, capsule)
-        return _ordered(nodes[:count] if count else nodes), bool(count) and len(nodes) > count
+        return grown_of(history.events(reading, rev=rev), count=count, capsule=capsule)
     for moments, whole, oldest, last in _stretches(reading, count, rev):
         entries = folded(moments, whole=whole, apart=True)
         nodes = _seen(entries, whole=whole)
@@ -94,6 +94,14 @@ def grown(reading: Reading, *, count: int = 0, capsule: str = "", rev: str = "")
         if last:
             break
     return _ordered(nodes[:count]), not whole or len(nodes) > count
+
+
+def grown_of(moments: Sequence[Moment], *, count: int = 0, capsule: str = "") -> tuple[tuple[Node, ...], bool]:
+    """The same of these events, newest first, which are all there are."""
+    nodes = _nodes(folded(moments, whole=True, apart=True))
+    if capsule:
+        nodes = _family(nodes, capsule)
+    return _ordered(nodes[:count] if count else nodes), bool(count) and len(nodes) > count
 
 
 def _stretches(reading: Reading, count: int, rev: str) -> Iterator[tuple[tuple[Moment, ...], bool, str, bool]]:

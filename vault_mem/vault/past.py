@@ -36,6 +36,13 @@ class BeforeHistoryError(VaultMemError):
     exit_code = 4
 
 
+class NoHistoryError(VaultMemError):
+    """An adopted tree without a repository of its own was asked about its past."""
+
+    token = "adopted-no-repo"
+    exit_code = 4
+
+
 class Past(NamedTuple):
     """One capsule file of an earlier commit: as the selector sees it, its path, the commit it was read from, its bytes."""
 
@@ -46,13 +53,23 @@ class Past(NamedTuple):
 
 
 def opened(store: Store) -> AbstractContextManager[repository.Store]:
-    """The history of a seat, for reading. Raises GitRefusedError."""
+    """The history of a seat, for reading. Raises GitRefusedError, NoHistoryError."""
+    _has_history(store)
     return repository.opened(store.worktree, environ=store.environ, rev=store.rev, limit=repository.PATIENCE)
 
 
 def quick(store: Store) -> repository.Quick:
-    """The same for a command that people wait for."""
+    """The same for a command that people wait for. Raises NoHistoryError."""
+    _has_history(store)
     return repository.Quick(store.worktree, environ=store.environ, rev=store.rev)
+
+
+def _has_history(store: Store) -> None:
+    if not store.keeps_history:
+        raise NoHistoryError(
+            "this adopted tree has no repository of its own, so there is no history to look at; "
+            "`vault-mem init --adopt --mode dedicated` makes one"
+        )
 
 
 def at(reading: repository.Reading, text: str) -> str:
