@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import signal
 from typing import TYPE_CHECKING, Any
 
-from tests.clients.loopback import SUMMARY, Tool
+from tests.clients.loopback import SUMMARY, Silence, Tool
 
 if TYPE_CHECKING:
     import subprocess
@@ -135,3 +137,42 @@ def test_a_compaction_by_hand_is_told_with_the_next_prompt(
     (request,) = api.asked("Go on with the tests")
     assert request.text.count(BRIEFING) == 1
     assert vault.events("consume") == []
+
+
+def test_of_two_sessions_each_clear_gets_its_own_capsule(
+    codex: Codex, api: Loopback, vault: Vault, socket: Socket
+) -> None:
+    asks = ("Let the left side greet", "Let the right side greet")
+    nexts = ("What of the left side?", "What of the right side?")
+    for words in (*asks, *nexts):
+        api.answers(words, "It greets.")
+
+    with codex.open(socket()) as left, codex.open(socket()) as right:
+        desks = (left, right)
+        sessions = [codex.say(desk, ask) for desk, ask in zip(desks, asks, strict=True)]
+        capsules = [vault.capsule_of(session) for session in sessions]
+        for desk, ask, words in zip(desks, asks, nexts, strict=True):
+            desk.type("/clear", lambda desk=desk, ask=ask: ask not in desk.screen(), "an empty screen")
+            codex.say(desk, words)
+
+    assert [row["Capsule-Id"] for row in vault.events("consume")] == capsules
+    assert vault.clean()
+
+
+def test_a_killed_client_loses_nothing_that_was_asked(
+    codex: Codex, api: Loopback, vault: Vault, socket: Socket
+) -> None:
+    api.answers(ASK, Tool("exec_command", {"cmd": "echo hello > greet.py"}), Silence())
+    api.answers("Where were we?", "At the greeting.")
+
+    with codex.open(socket()) as terminal:
+        (session,) = terminal.type(
+            ASK, lambda: len(api.asked(ASK)) == 2 and codex.sessions_of(ASK), "the model is asked a second time"
+        )
+        os.kill(int(terminal.tmux("list-panes", "-a", "-F", "#{pane_pid}")), signal.SIGKILL)
+        terminal.wait(lambda: not terminal.open(), "the client is gone")
+    codex.run("Where were we?")
+
+    saves = [row for row in vault.events("autosave") if row["Capsule-Session"] == session]
+    assert saves
+    assert f"[OPERATOR] {ASK}" in vault.text(saves[-1]["Capsule-Id"])

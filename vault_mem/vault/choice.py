@@ -142,8 +142,7 @@ def choose(
     if named:
         return _named(named, store, candidates, book)
     held = _held(store, candidates, book, session)
-    pid, started = clientprocess.of(os.getpid(), environ=store.environ)
-    bound = receipts.load_handoff(store.runtime, pid=pid, started=started) if pid else ""
+    bound = _cleared(store, session)
     facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)
     facts = facts._replace(alive=_alive(store, {delivery.consumer for delivery in facts.deliveries.values()}))
     if held is not None:
@@ -223,6 +222,17 @@ def _held(store: Store, candidates: tuple[Candidate, ...], book: Book | None, se
         return by_id(store, candidates, capsule) if capsule else None
     except HeaderError:
         return None
+
+
+def _cleared(store: Store, session: str) -> str:
+    """The session that this client process cleared, empty when that is not known."""
+    pid, started = clientprocess.of(os.getpid(), environ=store.environ)
+    told = receipts.load_handoff(store.runtime, pid=pid, started=started) if pid else ""
+    if told or not pid:
+        return told
+    # Codex tells of the end of a session only when it leaves: the session it started before this one is the one it cleared.
+    others = [each for each in receipts.sessions_of(store.runtime, pid=pid, started=started) if each.session != session]
+    return max(others, key=lambda each: each.at).session if others else ""
 
 
 def _alive(store: Store, consumers: set[str]) -> frozenset[str]:
