@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OVER = "over budget"
+MOST = 3.0
+"""What a resume may cost in the largest tree, as a multiple of the smallest."""
 PROGRAM = str(Path(sys.executable).parent / "vault-mem")
 HEAVY = """
 re json typing dataclasses pathlib enum contextlib functools collections subprocess logging tempfile hashlib datetime argparse
@@ -163,6 +165,49 @@ def hook_cases(base: Path, sizes: list[int], transcript_bytes: int) -> Iterator[
     ).encode()
     yield Case("Stop, no seat here", (PROGRAM, "hook", "stop"), environ, nowhere, lambda: payload, 1.5, 1.3)
     yield git_case(base, sizes[0])
+
+
+def many_cases(base: Path, sizes: list[int]) -> Iterator[Case]:
+    """Resume in flat trees that were adopted, of several sizes: what a start costs where nothing ever leaves the tree."""
+    bare = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(base)}
+    yield Case("python -I -c pass", (sys.executable, "-I", "-c", "pass"), bare, base, lambda: b"")
+    for size in sizes:
+        seat = Seat(base / f"flat-{size}", PROGRAM, size, adopted=True).make(transcript_bytes=0)
+        serial = iter(range(10**6))
+
+        def cleared(seat: Seat = seat, serial: Iterator[int] = serial) -> bytes:
+            return seat.start_payload("clear", f"c1ea7000-0000-4000-8000-{next(serial):012}")
+
+        def started(seat: Seat = seat) -> bytes:
+            return seat.start_payload("startup", seat.session)
+
+        before = [seat.spent()]
+
+        def check(seat: Seat = seat, before: list[int] = before, size: int = size) -> None:
+            now = seat.spent() if size <= 1000 else before[0] + 1
+            if now != before[0] + 1:
+                raise SystemExit(f"resume on clear: {now - before[0]} capsules handed out instead of one")
+            before[0] = now
+
+        name = f"resume on clear ({size} capsules, adopted, flat)"
+        yield Case(name, (PROGRAM, "resume"), seat.environ, seat.project, cleared, check=check)
+        name = f"resume on startup ({size} capsules, adopted, flat)"
+        yield Case(name, (PROGRAM, "resume"), seat.environ, seat.project, started)
+
+
+def growth(rows: list[Row], sizes: list[int], most: float) -> tuple[list[str], bool]:
+    """What the largest tree costs as a multiple of the smallest, a line for each kind of start, and whether all stay within *most*."""
+    lines, good = [], True
+    small, large = min(sizes), max(sizes)
+    for row in rows:
+        kind, mark, _ = row.name.partition(f" ({large} capsules")
+        first = next((each for each in rows if each.name.startswith(f"{kind} ({small} capsules")), None)
+        if mark and first is not None and large > small:
+            times = row.cpu_ms / first.cpu_ms
+            good = good and times <= most
+            verdict = "within" if times <= most else OVER
+            lines.append(f"{kind}: {large} capsules cost {times:.2f} x {small} ({verdict} {most:g} x)")
+    return lines, good
 
 
 def git_case(base: Path, size: int) -> Case:
@@ -305,14 +350,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", default="hooks", choices=["hooks"], help="what to measure")
+    parser.add_argument(
+        "what", nargs="?", default="hooks", choices=["hooks", "many"], help="hooks; many: resume in large adopted trees"
+    )
     parser.add_argument(
         "--capsules",
         type=int,
         nargs="+",
-        default=[100],
         metavar="N",
-        help="capsules in the tree; several numbers make several rows",
+        help="capsules in the tree; several numbers make several rows (100; for many 100 and 10000)",
     )
     parser.add_argument(
         "--transcript-mb",
@@ -331,14 +377,20 @@ def main() -> int:
         "--json", metavar="FILE", help="write everything here too (- for standard output instead of the table)"
     )
     chosen = parser.parse_args()
+    many = chosen.what == "many"
+    chosen.capsules = chosen.capsules or ([100, 10_000] if many else [100])
     if min(chosen.capsules) < chosen.rounds + 5:
         parser.error("--capsules must be larger than --rounds + 5: every resume on clear consumes one")
     with somewhere() as base:
-        cases = list(hook_cases(base, chosen.capsules, int(chosen.transcript_mb * 1e6)))
+        if many:
+            cases = list(many_cases(base, chosen.capsules))
+        else:
+            cases = list(hook_cases(base, chosen.capsules, int(chosen.transcript_mb * 1e6)))
         shapes = {case.name: structure(case) for case in cases[1:3]}
         cases += peer_cases(base, chosen.peer, cases[1])
         seen = measured(cases, chosen.rounds)
         rows = report(seen, cases)
+    grown, good = growth(rows, chosen.capsules, MOST) if many else ([], True)
     document = {
         "schema": "vault-mem/bench/1",
         "python": sys.version.split()[0],
@@ -346,6 +398,7 @@ def main() -> int:
         "transcript_mb": chosen.transcript_mb,
         "rounds": chosen.rounds,
         "rows": [asdict(row) for row in rows],
+        "growth": grown,
         "structure": {name: asdict(shape) for name, shape in shapes.items()},
         "cpu_ms": seen,
     }
@@ -353,6 +406,7 @@ def main() -> int:
         print(json.dumps(document, indent=1))
     else:
         print(table(rows))
+        print("".join(f"{line}\n" for line in grown), end="")
         for name, shape in shapes.items():
             forbidden = ", ".join(shape.forbidden) or "none"
             print(
@@ -360,7 +414,7 @@ def main() -> int:
             )
         if chosen.json:
             Path(chosen.json).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return int(any(row.verdict == OVER for row in rows))
+    return int(not good or any(row.verdict == OVER for row in rows))
 
 
 if __name__ == "__main__":

@@ -139,13 +139,14 @@ def turn(number: int, session: str, cwd: str, at: float) -> bytes:
 
 @dataclass
 class Seat:
-    """A project with a trusted vault of *capsules* capsules in a home of its own."""
+    """A project with a trusted vault of *capsules* capsules in a home of its own; *adopted*: a flat tree that was there already, without a repository."""
 
     base: Path
     program: str
     capsules: int
     environ: dict[str, str] = field(default_factory=dict)
     turns: int = 0
+    adopted: bool = False
 
     @property
     def project(self) -> Path:
@@ -187,21 +188,29 @@ class Seat:
         (home / ".gitconfig").write_text("[user]\n\tname = Bench\n\temail = bench@example.test\n", encoding="utf-8")
         self.run("git", "init", "--quiet")
         self.run("git", "commit", "--quiet", "--allow-empty", "-m", "start")
-        self.run(self.program, "init", "--harness", "claude", "--scope", "project", "--memory-root", "vault/memory")
-        self._fill()
+        init = (self.program, "init", "--harness", "claude", "--scope", "project", "--memory-root", "vault/memory")
+        if self.adopted:
+            self._write("capsules")
+            self.run(*init, "--adopt")
+        else:
+            self.run(*init)
+            self._fill()
         with self.transcript.open("wb") as out:
             while not self.turns or out.tell() < transcript_bytes:
                 out.write(self._next_turn())
         self.run(self.program, "hook", "stop", stdin=self.stop_payload())
         return self
 
-    def _fill(self) -> None:
+    def _write(self, folders: str) -> None:
         for number in range(self.capsules):
             at = BASE + number * MINUTE
             name, text = capsule(number, at)
-            place = self.vault / "capsules" / time.strftime("%Y-%m", time.gmtime(at)) / f"{name}.md"
+            place = self.vault / time.strftime(folders, time.gmtime(at)) / f"{name}.md"
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
+
+    def _fill(self) -> None:
+        self._write("capsules/%Y-%m")
         if self.capsules:
             self.run("git", "add", "capsules", cwd=self.vault)
             message = "capsule: write many\n\nCapsule-Id: many\nCapsule-Event: write\nVault-Mem-Version: 0\n"
@@ -244,6 +253,10 @@ class Seat:
         return self._payload(
             "PostToolUse", tool_name="Edit", tool_input={"file_path": path}, tool_response={"filePath": path}
         )
+
+    def spent(self) -> int:
+        """How many capsules were handed out, where no commit says so."""
+        return sum(b"\nstatus: resumed\n" in path.read_bytes()[:400] for path in self.vault.glob("capsules/*.md"))
 
     def commits(self) -> int:
         return int(self.run("git", "rev-list", "--count", "HEAD", cwd=self.vault))
