@@ -144,6 +144,8 @@ def looked_at(target: Target, *, memory_root: str, mode: str, adopt: bool, envir
     top = worktree.here(base).top
     below = os.path.relpath(os.path.realpath(memory), os.path.realpath(top)) if top else ""
     marker = roots.marker_of(base)
+    if os.path.islink(os.path.dirname(marker)) and not _is_within(os.path.dirname(marker), base):
+        raise RefusedError("declaration-outside", f"{os.path.dirname(marker)} leads out of {base}; nothing was changed")
     former, declaration = _declaration(marker, relative, is_declared=declared is not None)
     for path in (marker, os.path.join(memory, ".git"), trust.record_file(memory, environ=environ)):
         _refuse_unwritable(path)

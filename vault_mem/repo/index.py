@@ -47,13 +47,16 @@ class Entry(NamedTuple):
 
 
 def read(path: str) -> Index:
-    """The index file; empty data when there is none yet."""
+    """The index file; empty data when there is none yet. Raises GitRefusedError `index-unreadable` for a pipe or a device."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        # Not blocking: git itself would wait for ever at a pipe.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
         return Index(b"", ())
     try:
         before = os.fstat(handle)
+        if not stat.S_ISREG(before.st_mode):
+            raise GitRefusedError("index-unreadable", f"{path} is no regular file")
         return Index(files.read_handle(handle, before.st_size), _stamp(before))
     finally:
         os.close(handle)
