@@ -182,13 +182,15 @@ def _saved(
         journal=journal, transcript=event.transcript_path or cursor.transcript, harness=event.harness
     )
     settled_problem = _settle(store, skip=cursor.capsule)
+    read = cursor._replace(position=delta.position, evidence=evidence.to_json(delta.evidence), saved=delta.recorded)
     if not delta.bullets and not cursor.capsule:
-        receipts.store_cursor(
-            store.runtime,
-            cursor._replace(position=delta.position, evidence=evidence.to_json(delta.evidence), saved=delta.recorded),
-        )
+        receipts.store_cursor(store.runtime, read)
         return Outcome(NO_CHANGE if delta.found else NO_TRANSCRIPT, "nothing was captured yet")
     target = active.find(store, cursor, session, now=now)
+    if not delta.bullets and target.document is None:
+        # Its capsule is spent: the next one begins with the next thing there is to say.
+        receipts.store_cursor(store.runtime, read)
+        return Outcome(NO_CHANGE, "nothing new", problems=(settled_problem,) if settled_problem else ())
     problems: list[str] = [settled_problem] if settled_problem else []
     try:
         document, fields = active.merged(store, event, target, delta, inherited=cursor.inherited, now=now)

@@ -31,8 +31,10 @@ def fold(
     undated: the time of records that have none when no record before them has one.
     """
     folding = Folding(evidence, project=project, redact=redact, quiet_until=quiet_until, undated=undated)
+    at = None
     for turn in turns:
-        if turn.at is None or turn.at > skip_until:
+        at = at if turn.at is None else turn.at
+        if at is None or at > skip_until:
             folding.take(turn)
     return folding.finished()
 

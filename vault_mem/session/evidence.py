@@ -86,7 +86,11 @@ class Refusal(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The state between two deltas. newest: epoch of the newest record, 0.0 for none. clock: of the last one."""
+    """The state between two deltas. newest: epoch of the newest record, 0.0 for none. clock: of the last one.
+
+    again: the transcript is being read a second time, records until then are no news; 0.0 when it is not.
+    told: checksums of what was said, as its bullets say it, latest last.
+    """
 
     newest: float = 0.0
     clock: float = 0.0
@@ -112,6 +116,8 @@ class Evidence(NamedTuple):
     refusals: tuple[Refusal, ...] = ()
     changed: tuple[int, ...] = ()
     seen: tuple[int, ...] = ()
+    again: float = 0.0
+    told: tuple[int, ...] = ()
 
 
 EMPTY = Evidence()
@@ -126,6 +132,7 @@ _ROWS: dict[str, Any] = {
     "refusals": Refusal("", "", 0.0),
     "changed": 0,
     "seen": 0,
+    "told": 0,
 }
 
 

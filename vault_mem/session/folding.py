@@ -75,6 +75,7 @@ class Folding:
         self.questions, self.claims = list(evidence.questions), list(evidence.claims)
         self.refusals = list(evidence.refusals)
         self.uses = {use.ref: use for use in evidence.uses}
+        self.again, self.told = evidence.again, evidence.told
         self.changed, self.seen = dict.fromkeys(evidence.changed), dict.fromkeys(evidence.seen)
 
     def finished(self) -> tuple[Evidence, tuple[Bullet, ...]]:
@@ -105,6 +106,8 @@ class Folding:
             refusals=tuple(self.refusals[-KEPT["refusals"] :]),
             changed=tuple(self.changed)[-KEPT["changed"] :],
             seen=tuple(self.seen)[-KEPT["seen"] :],
+            again=self.again,
+            told=self.told,
         )
         now_open = state.open_items(after)
         for (section, tag, text), at in now_open.items():

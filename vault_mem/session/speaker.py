@@ -34,6 +34,7 @@ NOTICES = ("task-notification", "subagent_notification", "tick", "wake")
 PEER_TAGS = ("teammate-message", "cross-session-message", "agent-message")
 RELAY_TAGS = ("channel", "relay-message")
 PEER_TEXT = "another claude session sent a message"
+RELAYED_STARTS = ("[", "<", PEER_TEXT[0], PEER_TEXT[0].upper())
 OWN = ("resume", "context-capsule", "capsule", "vault-mem")  # our own ceremony is no request
 
 
@@ -118,6 +119,8 @@ def _without_leading_paths(text: str) -> str:
 
 def _relayed(text: str) -> tuple[str, str] | None:
     """Tag and text of a message that somebody else than the person sent."""
+    if text[:1] not in RELAYED_STARTS:
+        return None
     lower = text[:200].casefold()
     if lower.startswith("[room from "):
         head, closed, rest = text[len("[room from ") :].partition("]")

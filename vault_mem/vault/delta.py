@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from vault_mem import receipts, redact, transcript
+from vault_mem.capsule import text as texts
 from vault_mem.harness import claude, registry
 from vault_mem.record import NamedTuple
 from vault_mem.session import evidence, identity, speaker
+from vault_mem.session.turns import OPERATOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from vault_mem.session.turns import Turn
     from vault_mem.vault.store import Store
 
+TOLD = 256  # latest texts that are remembered
 COPIED_WITHIN = 64  # rows in which the first copy of a fork must stand
 
 
@@ -44,28 +49,47 @@ def read(event: HookEvent, store: Store, cursor: Cursor, *, now: float, secrets:
         transcript.Position(*cursor.position) if len(cursor.position) == len(transcript.START) else transcript.START
     )
     bullets: tuple[Bullet, ...] = ()
+    again = state.again
     copied = _copied_until(event, store) if not position.offset and event.harness == "claude" else 0.0
     delta = _opened_transcript(event.transcript_path, position)
     if delta is not None:
         rows_of = registry.reader(event.harness)
+        # A file that was rewritten is read again from the start; what was saved of it is not new, and it may grow as it did before.
+        again = cursor.saved if delta.restarted else again
         state, bullets = distil.fold(
             state,
             (turn for line in delta for turn in rows_of(line)),
             project=project,
             redact=clean,
-            # A file that was rewritten is read again from the start; what was saved of it is not new.
-            skip_until=max(cursor.saved if delta.restarted else 0.0, copied),
+            skip_until=max(again, copied),
             undated=now,
         )
         position = delta.position
     recorded = max(cursor.saved, state.newest)
+    state = state._replace(again=again if state.newest <= again else 0.0)
     prompts, journal = _journaled(store, cursor, bullets)
-    state, more = distil.fold(state, prompts, project=project, redact=clean)
+    if state.again:
+        prompts = tuple(turn for turn in prompts if _mark(clean(turn.text)) not in state.told)
+    told, more = distil.fold(state, prompts, project=project, redact=clean)
+    state = told._replace(newest=state.newest)  # of records only: the journal's times are the clock's
     bullets += more
-    state, said = distil.payload_message(state, event.last_assistant_message, at=now, redact=clean)
+    closed, said = distil.payload_message(state, event.last_assistant_message, at=now, redact=clean)
+    if state.again and all(_mark(bullet.text) in state.told for bullet in said):
+        closed, said = state, ()
     bullets += said
+    state = _remembered(closed, bullets)
     newest = max(recorded, *(bullet.at for bullet in (*more, *said)), 0.0)
     return Delta(bullets, state, tuple(position), recorded, min(newest, now), delta is not None), journal
+
+
+def _mark(text: str) -> int:
+    return crc32(texts.cut(texts.fold(text)).encode("utf-8", "replace"))
+
+
+def _remembered(state: Evidence, bullets: tuple[Bullet, ...]) -> Evidence:
+    """*state* with what was said in *bullets*, so that a second reading of it is told from news."""
+    said = [_mark(bullet.text) for bullet in bullets if bullet.section == "done" and bullet.tag in ("", OPERATOR)]
+    return state._replace(told=(*state.told, *said)[-TOLD:]) if said else state
 
 
 def _copied_until(event: HookEvent, store: Store) -> float:
