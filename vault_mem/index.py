@@ -55,6 +55,11 @@ class Book:
         _, _, consumer, millis = self.data[start + 1 : self.data.index(b"\n", start + 1)].split(b" ")
         return Delivery(_decoded(consumer), int(millis) / 1000)
 
+    def handed_out(self) -> frozenset[str]:
+        """The ids of all capsules that were ever handed out; those not among them need not be asked about one by one."""
+        rows = self.data.split(b"\nD ")[1:]
+        return frozenset(_decoded(row[: row.index(b" ")]) for row in rows)
+
     def delivered_to(self, session: str) -> str:
         """The id of the capsule last handed to a session, empty for none."""
         start = self.data.rfind(b" " + _encoded(session) + b" ")

@@ -126,3 +126,16 @@ def test_junk_in_place_of_the_book_is_thrown_away(tmp_path: Path, junk: bytes) -
     repository = Repository(HISTORY)
 
     check(index.current(str(tmp_path), head=repository.head, commits=repository.after))
+
+
+def test_what_was_ever_handed_out_is_one_set() -> None:
+    book = index.made(
+        (
+            lineage.Event(id="a b", event=lineage.CONSUME, consumer="s", at=1.0),
+            lineage.Event(id="a b", event=lineage.REOPEN, at=2.0),
+            lineage.Event(id="c", event=lineage.AUTOSAVE, session="D d", at=3.0),
+        )
+    )
+
+    assert book.handed_out() == {"a b"}
+    assert index.made(()).handed_out() == frozenset()

@@ -67,13 +67,16 @@ def facts_of(
     saved = set()
     newest = ("", 0.0)
     latest: object = None
+    handed_out = book.handed_out() if book is not None else frozenset()
     for found in candidates:
         if found.fields is None or book is None:
             continue
         name, written = selector.text_of(found.fields, "id"), found.fields.get("created_at")
         if not stamps.surely_before(written, latest) and (created := stamps.epoch_of(written) or 0.0) >= newest[1]:
             newest, latest = (name, created), written
-        if model.status_of(found.fields) == model.ACTIVE and (delivery := book.delivery(name)) is not None:
+        if name not in handed_out or model.status_of(found.fields) != model.ACTIVE:
+            continue
+        if (delivery := book.delivery(name)) is not None:
             deliveries[name] = delivery
     if book is not None and newest[0] and (delivery := book.delivery(newest[0])) is not None:
         deliveries[newest[0]] = delivery
