@@ -118,7 +118,8 @@ def _own_form(text: str) -> float | None:
     hour, minute, second = int(clock[:2]), int(clock[2:4]), int(clock[4:6])
     if start is None or hour > 23 or minute > 59 or second > 60:
         return None
-    return start + hour * 3600 + minute * 60 + second + int(clock[6:] or "0") / 1000
+    # Added as whole milliseconds: 5 s and 0.685 s are not 5.685 s in binary.
+    return ((start + hour * 3600 + minute * 60 + second) * 1000 + int(clock[6:] or "0")) / 1000
 
 
 def epoch_of(text: object) -> float | None:
