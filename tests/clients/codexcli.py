@@ -89,6 +89,7 @@ class Codex:
         before = len(self.sessions_of(words))
         session: str = terminal.type(words, lambda: self.sessions_of(words)[before:], f"a request with {words!r}")[0]
         terminal.wait(lambda: self.over(session, words), f"the turn of {words!r} is over")
+        assert "Hook failed" not in terminal.screen(), terminal.screen()
         return session
 
     def over(self, session: str, words: str) -> bool:
