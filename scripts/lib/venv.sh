@@ -41,6 +41,11 @@ venv_ready() {
     say "installing $requirement into .venv"
     rm -f "$stamp"
     .venv/bin/python -m pip install "${options[@]}" "$requirement"
+    # Below a folder with a blank in its name pip leaves a script that no system can start; `vault-mem init` mends that, and so do we.
+    .venv/bin/python -c 'import sys
+from vault_mem.install import launcher
+path = launcher.mendable(sys.executable)
+if path: launcher.mend(path, sys.executable)'
     printf '%s\n' "$wanted" >"$stamp"
 }
 
