@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import bench_evidence
 from bench_world import Seat
 
 if TYPE_CHECKING:
@@ -351,7 +352,11 @@ def main() -> int:
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", nargs="?", default="hooks", choices=["hooks", "many"], help="hooks; many: resume in large adopted trees"
+        "what",
+        nargs="?",
+        default="hooks",
+        choices=["hooks", "many", "evidence"],
+        help="hooks; many: resume in large adopted trees; evidence: what the writer finds in small transcripts",
     )
     parser.add_argument(
         "--capsules",
@@ -377,6 +382,8 @@ def main() -> int:
         "--json", metavar="FILE", help="write everything here too (- for standard output instead of the table)"
     )
     chosen = parser.parse_args()
+    if chosen.what == "evidence":
+        return bench_evidence.report()
     many = chosen.what == "many"
     chosen.capsules = chosen.capsules or ([100, 10_000] if many else [100])
     if min(chosen.capsules) < chosen.rounds + 5:
