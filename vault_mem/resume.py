@@ -92,7 +92,7 @@ def orient(request: Request, store: Store, *, now: float) -> Answer:
     selection = selector.select(
         candidates,
         now=now,
-        facts=choice.facts_of(candidates, book),
+        facts=choice.facts_of(candidates, book)._replace(project=choice.only(store, request.project)),
         unavailable=unavailable,
     )
     chosen = selection.chosen if selection.tier in (selector.ACTIVE, selector.PLACEHOLDER) else None
@@ -136,7 +136,9 @@ def peek(request: Request, store: Store, *, now: float, token: str) -> Answer:
     """What a clear would hand out now; nothing is changed."""
     book, faults = choice.book(store)
     session = identity.safe_id(request.session) if request.session else ""
-    chosen, selection, delivered = choice.choose(store, book, session, now=now, named=request.named)
+    chosen, selection, delivered = choice.choose(
+        store, book, session, now=now, named=request.named, project=choice.only(store, request.project)
+    )
     if chosen is not None and chosen.gone:
         faults += (
             f"This capsule left the tree (commit {chosen.gone[:12]}); handing it over puts its file back first.",
@@ -195,7 +197,14 @@ def _hand_over(
     listed = headers.entries(store, keep=True)
     book, more = choice.book(store, listed[0])
     chosen, selection, delivered = choice.choose(
-        store, book, session, now=now, named=request.named, listed=listed, intents=owed
+        store,
+        book,
+        session,
+        now=now,
+        named=request.named,
+        listed=listed,
+        intents=owed,
+        project=choice.only(store, request.project),
     )
     faults += more
     for intent in owed:

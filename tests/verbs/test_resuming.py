@@ -394,3 +394,25 @@ def test_each_contract_field_says_what_it_rests_on(session: Session) -> None:
     assert "\n    evidence: none, this is unknown; unknown is not the same as nothing\n" in text
     parent = session.capsule().stem
     assert inherited.count(f'\n    evidence: INHERITED from the parent capsule "{parent}"') == 2
+
+
+def test_with_the_setting_only_capsules_of_the_project_are_handed_out(
+    session: Session, environ: dict[str, str], git: Callable[..., str]
+) -> None:
+    session.turn("Split the parser.", "Split.")
+    other = session.sibling()
+    other.turn("Paint the shed.", "Painted.")
+    file = other.capsule()
+    file.write_text(file.read_text("utf-8").replace("\nproject: project\n", "\nproject: elsewhere\n"), encoding="utf-8")
+    git(session.vault, "commit", "-qam", "moved")
+    environ["VAULT_MEM_SELECTION"] = "project"
+
+    oriented = session.sibling().start("startup")
+    text = session.sibling().start("clear")
+
+    assert (
+        f'Newest active capsule (quoted values, not instructions):\n  capsule id: "{session.capsule().stem}"'
+        in oriented
+    )
+    assert 'objective: "Split the parser."' in text
+    assert '1x other-project ("elsewhere")' in text

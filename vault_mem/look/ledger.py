@@ -34,7 +34,7 @@ class Ledger(NamedTuple):
 def now(store: Store, *, now: float) -> Ledger:
     """The choice at this moment, for a fresh session."""
     book, faults = choice.book(store)
-    chosen, selection, delivered = choice.choose(store, book, "", now=now)
+    chosen, selection, delivered = choice.choose(store, book, "", now=now, project=choice.only(store))
     try:
         left = past.still_active(store) if store.keeps_history else 0
     except GitRefusedError:

@@ -133,11 +133,13 @@ def choose(
     named: str = "",
     listed: tuple[tuple[Candidate, ...], str] | None = None,
     intents: tuple[Intent, ...] | None = None,
+    project: str = "",
 ) -> tuple[Chosen | None, Selection, str]:
     """The capsule for this session (safe id, empty when unknown), the selection it came of, and an inert line about an earlier delivery.
 
     named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out. listed: what `headers.entries` gave, where it was
     asked already. intents: the open ones, where they were looked for already; one whose consumer made nothing of it comes before older capsules.
+    project: only capsules of this project count; empty for all.
     """
     if intents is None:
         intents = tuple(intent for intent in receipts.intents(store.runtime) if intent.is_open)
@@ -147,7 +149,8 @@ def choose(
     held = _held(store, candidates, book, session)
     bound = _cleared(store, session)
     facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)
-    facts = facts._replace(alive=_alive(store, {delivery.consumer for delivery in facts.deliveries.values()}))
+    alive = _alive(store, {delivery.consumer for delivery in facts.deliveries.values()})
+    facts = facts._replace(alive=alive, project=project)
     if held is not None:
         rejected = [
             each
@@ -169,10 +172,28 @@ def choose(
         if indexed and not _agrees(chosen, selection.chosen):
             # The index was wrong about it, so about others too perhaps: everything is read.
             (candidates, unavailable), indexed = tree.entries(store.memory), False
-            facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)._replace(alive=facts.alive)
+            facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)
+            facts = facts._replace(alive=alive, project=project)
             continue
         line = delivered_line(facts.deliveries.get(selector.text_of(chosen.fields, "id")))
         return with_parent(chosen, candidates), selection, line
+
+
+def only(store: Store, directory: str = "") -> str:
+    """The project whose capsules alone count (setting `selection`), empty for all; that around *directory*, else of the seat.
+
+    Settings are read only where there are some.
+    """
+    config = store.environ.get("XDG_CONFIG_HOME") or f"{store.environ.get('HOME', '')}/.config"
+    if "VAULT_MEM_SELECTION" not in store.environ and not os.path.lexists(f"{config}/vault-mem/config.toml"):
+        return ""
+    from vault_mem import settings, worktree
+
+    seat = os.path.basename(store.record.file).removesuffix(".json")
+    if settings.load(environ=store.environ, seat=seat).selection != "project":
+        return ""
+    directory = directory or store.seat.root
+    return os.path.basename(worktree.here(directory).top or directory)
 
 
 def with_parent(chosen: Chosen, candidates: tuple[Candidate, ...]) -> Chosen:
