@@ -91,3 +91,22 @@ def test_the_image_never_takes_the_place_of_a_closed_standard_stream(package: Pa
 def test_where_python_may_not_write_byte_code_there_is_no_image(package: Path) -> None:
     assert probe(package, PYTHONDONTWRITEBYTECODE="1") == ["SourceFileLoader", "False"]
     assert not list(package.rglob("*.image"))
+
+
+def test_a_command_that_looks_has_an_image_of_its_own_and_all_of_its_text_gets_out(
+    package: Path, tmp_path: Path
+) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environ |= {"PYTHONPATH": str(package.parent), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "vault_mem", "log", "--help"]
+
+    told = [subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=True) for _ in range(2)]
+
+    assert [path.name.split(".")[0] for path in (package / "__pycache__").glob("*.image")] == ["looks"]
+    assert told[0].stdout == told[1].stdout
+    assert told[0].stdout.endswith(b"\n")
+    lost = subprocess.run(
+        [*command[:-1], "--root", "/nowhere"], cwd=tmp_path, env=environ, capture_output=True, check=False
+    )
+    assert lost.returncode not in (0, 2)
+    assert lost.stderr

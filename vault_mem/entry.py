@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+LOOKING = ("list", "show", "diff", "log", "explain")
+"""Commands that only look at the vault: started often, by people and by skills."""
+
+
 def script() -> None:
     """What the installed script and `python -m vault_mem` run. A hook leaves without Python's own tidying up.
 
@@ -19,7 +23,7 @@ def script() -> None:
     given = sys.argv[1:]
     open_standard_streams()
     if given[:1] not in (["hook"], ["resume"]):
-        sys.exit(main(given))
+        sys.exit(_looked(given) if given and given[0] in LOOKING else main(given))
     import gc
 
     gc.disable()
@@ -35,6 +39,25 @@ def script() -> None:
             os.write(2, f"vault-mem: error:{type(error).__name__}: {error}\n".encode("utf-8", "replace"))
         except OSError:
             pass
+    os._exit(code)
+
+
+def _looked(given: Sequence[str]) -> int:
+    """The same for a command that only looks: it ends here unless something could not be written out, which Python then says."""
+    import gc
+
+    gc.disable()
+    from vault_mem import image
+
+    served = image.install(image.LOOKS)
+    code = main(given)
+    image.refresh(served)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return code
     os._exit(code)
 
 

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     Row = tuple[int, int, bool, int, int]
 
 PACKAGE = os.path.dirname(__file__)
-NAME = f"hooks.{sys.implementation.cache_tag}.image"
+HOOKS, LOOKS = "hooks", "looks"
+"""One image for the hooks, and one for the commands that look, so that a hook reads no table of modules it never needs."""
+
 STANDARD = 2  # the highest handle of a standard stream
 HEADER = 16  # magic number and flags, source time, source size: the head of a .pyc
 
 
-def path() -> str:
+def path(kind: str = HOOKS) -> str:
     """Where the image lies."""
-    return os.path.join(PACKAGE, "__pycache__", NAME)
+    return os.path.join(PACKAGE, "__pycache__", f"{kind}.{sys.implementation.cache_tag}.image")
 
 
 class Image:
@@ -40,7 +42,8 @@ class Image:
     at once costs more than fifty small reads.
     """
 
-    def __init__(self, head: bytes, file: int = -1) -> None:
+    def __init__(self, head: bytes, file: int = -1, kind: str = HOOKS) -> None:
+        self.kind = kind
         self._rows: dict[str, Row] = marshal.loads(head[8:]) if head[:4] == MAGIC_NUMBER else {}  # noqa: S302 - our own byte code, as trusted as a .pyc
         self._start = len(head)
         self._file = file
@@ -94,36 +97,36 @@ def _source(name: str, *, package: bool) -> str:
     return os.path.join(PACKAGE, *parts, "__init__.py") if package else os.path.join(PACKAGE, *parts) + ".py"
 
 
-def install() -> Image:
+def install(kind: str = HOOKS) -> Image:
     """Serve imports from the image; an empty one when there is none."""
     try:
-        image = _opened()
+        image = _opened(kind)
     except (OSError, ValueError, EOFError, TypeError):
-        image = Image(b"")
+        image = Image(b"", kind=kind)
     sys.meta_path.insert(0, image)
     return image
 
 
-def _opened() -> Image:
-    file = os.open(path(), os.O_RDONLY | os.O_CLOEXEC)
+def _opened(kind: str) -> Image:
+    file = os.open(path(kind), os.O_RDONLY | os.O_CLOEXEC)
     if file <= STANDARD:
         # A client closed a standard stream; its place must stay empty, for what is written there would go into our file.
         os.close(file)
-        return Image(b"")
+        return Image(b"", kind=kind)
     whole = os.fstat(file).st_size
     first = os.pread(file, 8, 0)
     size = int.from_bytes(first[4:8], "little")
-    image = Image(first + os.pread(file, size, 8) if 8 + size <= whole else b"", file)
+    image = Image(first + os.pread(file, size, 8) if 8 + size <= whole else b"", file, kind)
     if not image.is_whole(whole):
         os.close(file)
-        return Image(b"")
+        return Image(b"", kind=kind)
     return image
 
 
 def refresh(image: Image) -> bool:
     """Write the image anew when this run met modules outside it; whether it was written."""
     early = ("vault_mem.entry", "vault_mem.version")
-    unwritable = sys.dont_write_bytecode or not os.access(os.path.dirname(path()), os.W_OK)
+    unwritable = sys.dont_write_bytecode or not os.access(os.path.dirname(path(image.kind)), os.W_OK)
     if unwritable or all(name in early for name in image.missing()):
         return False
     rows: dict[str, Row] = {}
@@ -144,11 +147,11 @@ def refresh(image: Image) -> bool:
         offset += len(data) - HEADER
     table = marshal.dumps(rows)
     whole = b"".join((MAGIC_NUMBER, len(table).to_bytes(4, "little"), table, *codes))
-    temporary = f"{path()}.{os.getpid()}.tmp"
+    temporary = f"{path(image.kind)}.{os.getpid()}.tmp"
     try:
         with open(temporary, "xb", buffering=0) as file:
             file.write(whole)
-        os.replace(temporary, path())
+        os.replace(temporary, path(image.kind))
     except OSError:
         return False
     return True
