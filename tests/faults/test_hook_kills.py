@@ -145,11 +145,11 @@ def test_a_delivery_killed_at_any_system_call_is_never_repeated_in_silence(clien
             printed += 1
             assert "may already have been delivered" in again, (call, step)
         _whole(client, git)
-        third.prompt("I have read it and go on.")
-        assert third.stop() == "saved"
-        assert "I have read it and go on." in client.sibling().start()
         if not killed:
             ended.add(call)
+            third.prompt(f"I have read it and go on from {call}.")
+            assert third.stop() == "saved"
+            assert f"I have read it and go on from {call}." in client.sibling().start()
 
     assert printed >= len(CALLS)
     assert git(client.vault, "fsck", "--strict", "--no-dangling") == ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SESSIONS = 8
 ACCEPTED = {"saved", "spooled", "no-change", "deferred-lock", "git-refused:index-locked"}
-TURNS = int(os.environ.get("VAULT_MEM_TEST_TURNS", "25"))
+TURNS = int(os.environ.get("VAULT_MEM_TEST_TURNS", "12"))
 RETIRED = """
 import os, sys, time
 root, project = sys.argv[1:3]
