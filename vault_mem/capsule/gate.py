@@ -32,6 +32,7 @@ _NOT_CAPTURED = (
     "no concrete next action was captured",
     "in-flight work (auto-captured",
 )
+_BEGINNINGS = frozenset("UuNnIi")
 _CEREMONIES = (
     *(f"{verb} the {active}turn state" for verb in ("re-read", "reread") for active in ("", "active ")),
     "resume from the latest session log",
@@ -72,7 +73,8 @@ def ceremony_action(text: str) -> bool:
 
 def not_captured(text: str) -> bool:
     """Whether *text* is one of the placeholders that say nothing was captured; a reading question, never a problem on writing."""
-    return text.strip(_BLANKS).lower().startswith(_NOT_CAPTURED)
+    # Asked of every capsule: most begin with another letter.
+    return text.lstrip(_BLANKS)[:1] in _BEGINNINGS and text.strip(_BLANKS).lower().startswith(_NOT_CAPTURED)
 
 
 def problems(fields: Mapping[str, Value], body: str = "") -> tuple[str, ...]:

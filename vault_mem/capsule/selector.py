@@ -154,40 +154,43 @@ def created_of(fields: Mapping[str, Value]) -> float | None:
     """`created_at` in seconds since the epoch, None when it cannot be read."""
     value = fields.get("created_at")
     if not isinstance(value, str):
-        return stamps.epoch_of(value)
-    if value not in _TIMES:
+        return None
+    found = _TIMES.get(value)
+    if found is None:
         if len(_TIMES) >= _MANY:
             _TIMES.clear()
-        _TIMES[value] = stamps.epoch_of(value)
-    return _TIMES[value]
+        found = _TIMES[value] = stamps.epoch_of(value)
+    return found
 
 
-def _unfit(candidate: Candidate, *, now: float, facts: Facts) -> tuple[str, str]:
-    """The first reason against an `active` candidate, or two empty strings."""
+def _unfit(candidate: Candidate, *, latest: float, now: float, facts: Facts) -> tuple[str, str]:
+    """The first reason against an `active` candidate, or two empty strings. latest: stamps beyond it are wrong."""
     fields = candidate.fields
     if fields is None:
         return candidate.problem, candidate.detail
     status = model.status_of(fields)
-    if status in (model.RESUMED, model.RESOLVED):
-        return "already-consumed", status
     if status != model.ACTIVE:
-        return "status-not-active", status or "(absent)"
-    if not text_of(fields, "id"):
+        spent = status in (model.RESUMED, model.RESOLVED)
+        return "already-consumed" if spent else "status-not-active", status or "(absent)"
+    name = text_of(fields, "id")
+    if not name:
         return "no-id", ""
     created = created_of(fields)
     if created is None:
         return "bad-created_at", text_of(fields, "created_at") or "(absent)"
-    if created > now + FUTURE_TOLERANCE:
+    if created > latest:
         return "future-created_at", text_of(fields, "created_at")
-    for key in ("objective", "next_valid_action"):
-        if not text_of(fields, key):
-            return "missing-required-field", key
-    if text_of(fields, "id") in facts.deliveries:
-        return "consumed-in-history", facts.deliveries[text_of(fields, "id")].consumer
-    until = text_of(fields, "expires")
-    expires = stamps.epoch_of(until) if until else None
-    if expires is not None and expires < now:
-        return "expired", until
+    if not text_of(fields, "objective"):
+        return "missing-required-field", "objective"
+    if not text_of(fields, "next_valid_action"):
+        return "missing-required-field", "next_valid_action"
+    if name in facts.deliveries:
+        return "consumed-in-history", facts.deliveries[name].consumer
+    if fields.get("expires"):
+        until = text_of(fields, "expires")
+        expires = stamps.epoch_of(until)
+        if expires is not None and expires < now:
+            return "expired", until
     if facts.project and text_of(fields, "project") not in ("", facts.project):
         return "other-project", text_of(fields, "project")
     return "", ""
@@ -227,8 +230,9 @@ def select(candidates: Iterable[Candidate], *, now: float, facts: Facts, unavail
     everyone = tuple(candidates)
     rejected: list[Rejection] = []
     fit: list[_Ranked] = []
+    latest = now + FUTURE_TOLERANCE
     for candidate in everyone:
-        reason, detail = _unfit(candidate, now=now, facts=facts)
+        reason, detail = _unfit(candidate, latest=latest, now=now, facts=facts)
         fields = candidate.fields
         if reason:
             rejected.append(Rejection(candidate.name, reason, detail, candidate.path))
