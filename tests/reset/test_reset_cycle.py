@@ -37,6 +37,26 @@ def test_over_the_ceiling_and_quiet_ends_in_a_confirmed_clear_and_the_capsule_is
     assert (world.mine / "receipt.spent.json").exists()
 
 
+def test_a_share_of_the_window_that_the_client_named_is_a_ceiling_as_well(world: Any) -> None:
+    world.up()
+    high = {"VAULT_MEM_CEILING": "900000, 80%"}
+    assert world.watch(**high) == ""
+
+    status = {
+        "session_id": world.sid,
+        "model": {"id": "m"},
+        "context_window": {"context_window_size": 450_000, "current_usage": {"input_tokens": 400_003}},
+    }
+    path = world.ctl / "status.json"
+    path.write_text(json.dumps(status))
+    assert world.inside(f"{world.command} statusline < {path}")[0] == 0
+
+    assert "400003 tokens is over the ceiling of 360000" in world.watch(**high)
+    row = json.loads(world.outside("reset", "status", "--json", **high).stdout)["sessions"][0]
+    assert (row["window"], row["percent"], row["ceiling"], row["source"]) == (450_000, 88.9, 360_000, "transcript")
+    assert row["measured_at"]
+
+
 def test_a_person_who_is_there_is_asked_and_their_phrase_alone_opens_the_approved_path(world: Any) -> None:
     world.person("Go on please.", ago=60)
     world.answer(ago=50)

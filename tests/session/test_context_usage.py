@@ -87,3 +87,14 @@ def test_the_threshold_is_crossed_once_and_only_with_both_numbers() -> None:
 def test_the_rate_is_of_the_growth_since_the_context_shrank() -> None:
     assert usage.rate((one(900, 0.0), one(100, 60.0), one(300, 120.0))) == 200.0
     assert usage.rate((one(900, 0.0),)) is None
+
+
+def test_a_window_counts_until_another_model_is_named() -> None:
+    def one(window: int | None, model: str) -> usage.Sample:
+        return usage.Sample(1, window, None, usage.STATUS_LINE, usage.REPORTED, model, 1.0)
+
+    assert usage.window_of(()) is None
+    assert usage.window_of((one(None, "m"),)) is None
+    assert usage.window_of((one(100, "m"), one(None, "m"))) == 100
+    assert usage.window_of((one(100, "m"), one(None, "other"))) is None
+    assert usage.window_of((one(100, "m"), one(200, "other"))) == 200

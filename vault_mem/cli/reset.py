@@ -7,14 +7,14 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import files, jsontext, stamps, wakes
+from vault_mem import files, jsontext, stamps, trust, wakes
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.errors import UsageError, VaultMemError
 from vault_mem.report import WARN, Finding
 from vault_mem.reset import checks, clear, receipt, scene, state, tunables, watch
 from vault_mem.reset.scene import ResetError
-from vault_mem.session import identity, quiet
+from vault_mem.session import identity, quiet, usage
 from vault_mem.vault import store as seats
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(
     if options is None:
         return 0
     store = seats.opened(explicit=options.root, environ=environ, cwd=cwd)
-    numbers = tunables.load(environ=environ, seat=os.path.basename(store.memory))
+    numbers = tunables.load(environ=environ, seat=trust.seat_id(store.memory))
     err.writelines(
         f"vault-mem: {found.token}: {plain(found.where)}: {plain(found.what, limit=300)}\n"
         for found in numbers.findings
@@ -142,7 +142,7 @@ def _status(
             else f"unknown ({plain(row['problem'] or 'not told yet', limit=200)})"
         )
         out.write(
-            f"session {plain(row['session'])}: {size} tokens; person: {row['person']}; receipt: {row['receipt']}\n"
+            f"session {plain(row['session'])}: {size} tokens, ceiling {row['ceiling']}; person: {row['person']}; receipt: {row['receipt']}\n"
         )
         if row["phrase"]:
             out.write(f'  to ask for a reset of it at any size, the person types: "{row["phrase"]}"\n')
@@ -156,6 +156,7 @@ def _status(
 def _session(store: Store, record: Any, numbers: Tunables, *, environ: Mapping[str, str], now: float) -> dict[str, Any]:
     seen = scene.look(store, record, numbers, now=now)
     held = receipt.load(seen)
+    tokens = seen.scan.tokens
     try:
         phrase = state.phrase(store.runtime, record.session, make=now)
     except OSError:
@@ -163,7 +164,12 @@ def _session(store: Store, record: Any, numbers: Tunables, *, environ: Mapping[s
     return {
         "session": record.session,
         "pid": record.pid,
-        "tokens": seen.scan.tokens,
+        "tokens": tokens,
+        "window": seen.window,
+        "percent": round(tokens / seen.window * 100, 1) if tokens is not None and seen.window else None,
+        "source": usage.TRANSCRIPT if tokens is not None else None,
+        "measured_at": stamps.utc(seen.scan.measured) if seen.scan.measured is not None else None,
+        "ceiling": seen.ceiling,
         "problem": seen.scan.problem,
         "stale": seen.scan.stale,
         "person": seen.person.token,

@@ -29,7 +29,7 @@ def verify(
     place: the pane as the request named it; None asks *environ*, as a command inside the session does.
     """
     row = _receipt(scene, tunables, approved=approved)
-    _person(scene, tunables, row, approved=approved)
+    _person(scene, row, approved=approved)
     if scene.unfinished:
         said = "; ".join(quiet.said(item, now=scene.now) for item in scene.unfinished[:3])
         raise ResetError("not-quiet", f"something is unfinished: {said}")
@@ -82,7 +82,7 @@ def _position(scene: Scene, tunables: Tunables, row: dict[str, Any]) -> None:
         raise ResetError("moved-on", f"the transcript has moved on by {scan.size - position} bytes since the receipt")
 
 
-def _person(scene: Scene, tunables: Tunables, row: dict[str, Any], *, approved: bool) -> None:
+def _person(scene: Scene, row: dict[str, Any], *, approved: bool) -> None:
     human = scene.scan.human
     stamp = human.stamp if human is not None else ""
     if human is None or not stamp or row.get("last_human_ts") in (receipt.UNKNOWN, "", None):
@@ -96,7 +96,7 @@ def _person(scene: Scene, tunables: Tunables, row: dict[str, Any], *, approved: 
         how = "end it first: whoever approves a reset is back" if approved else "a reset is the person's call then"
         raise ResetError("away", f"away mode is on; {how} (`vault-mem reset away off`)")
     if not approved:
-        _absent(scene, tunables, row)
+        _absent(scene, row)
 
 
 def _approval(scene: Scene, row: dict[str, Any]) -> None:
@@ -122,7 +122,7 @@ def _approval(scene: Scene, row: dict[str, Any]) -> None:
         raise ResetError("capsule-too-old", "the capsule was written before the approval; sweep again")
 
 
-def _absent(scene: Scene, tunables: Tunables, row: dict[str, Any]) -> None:
+def _absent(scene: Scene, row: dict[str, Any]) -> None:
     if scene.person.token == presence.SPOKE:
         raise ResetError(
             "person-present",
@@ -138,8 +138,8 @@ def _absent(scene: Scene, tunables: Tunables, row: dict[str, Any]) -> None:
         raise ResetError("no-occasion", "no RESET wake ordered this; only the person can ask for it now (--approved)")
     if float(row.get("capsule_at") or 0.0) <= float(ordered["at"]):
         raise ResetError("capsule-too-old", "the capsule was written before the RESET wake; sweep again")
-    if scene.scan.tokens is not None and scene.scan.tokens < tunables.ceiling:
-        raise ResetError("below-ceiling", f"{scene.scan.tokens} tokens is below the ceiling of {tunables.ceiling}")
+    if scene.scan.tokens is not None and scene.scan.tokens < scene.ceiling:
+        raise ResetError("below-ceiling", f"{scene.scan.tokens} tokens is below the ceiling of {scene.ceiling}")
     if (state.load(scene.path(state.BREAKER)) or {}).get("open"):
         raise ResetError(
             "breaker-open",

@@ -9,7 +9,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-from vault_mem import files
+from vault_mem import files, stamps
 from vault_mem.digest import sha256
 from vault_mem.harness import rows
 from vault_mem.session import meter
@@ -30,7 +30,7 @@ class Scan:
     """What one reading found.
 
     tokens: None when not told; stale: a compaction came after the last measurement; problem: why nothing can be said; whole: the file was
-    read to its start; read: bytes that were read; background: tasks started in the window and not ended.
+    read to its start; read: bytes that were read; background: tasks started in the window and not ended; measured: when the measured answer was given, None when its row does not say.
     """
 
     tokens: int | None = None
@@ -43,6 +43,7 @@ class Scan:
     whole: bool = False
     read: int = 0
     background: tuple[str, ...] = ()
+    measured: float | None = None
 
 
 def scan(path: str, *, session: str, ledger: Sequence[Typed], client: str, tail: int) -> Scan:
@@ -68,6 +69,7 @@ def _scan(
     size = found.st_size
     tokens: int | None = None
     human: Human | None = None
+    measured: float | None = None
     boundary, named, reached, answered = False, "", size, False
     started: dict[str, None] = {}
     ended: set[str] = set()
@@ -87,6 +89,7 @@ def _scan(
             boundary = True
         if said.tokens is not None and tokens is None:
             tokens, named = said.tokens, said.session
+            measured = stamps.epoch_of(row.get("timestamp")) if row is not None else None
         if said.human is not None and not meter.typed_by_us(said.human, ledger, client=client):
             human = _later(human, said.human)
     problem = ""
@@ -107,6 +110,7 @@ def _scan(
         reached == 0,
         size - reached,
         tuple(name for name in started if name not in ended),
+        measured if tokens is not None and not boundary else None,
     )
 
 

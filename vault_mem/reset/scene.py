@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from vault_mem import clientprocess, processes, receipts, wakes, worktree
+from vault_mem import checkpoints, clientprocess, processes, receipts, wakes, worktree
 from vault_mem.errors import VaultMemError
 from vault_mem.reset import measure, state, wiring
-from vault_mem.session import presence, quiet
+from vault_mem.session import presence, quiet, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ class ResetError(VaultMemError):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One session: where it is stored, its record, its transcript's scan, the person, what is unfinished."""
+    """One session: where it is stored, its record, its transcript's scan, the person, what is unfinished.
+
+    window: as the client itself named it, None when it did not; ceiling: in tokens, the share of that window where it is lower.
+    """
 
     store: Store
     record: SessionRecord
@@ -41,6 +44,8 @@ class Scene:
     person: presence.Presence
     unfinished: tuple[quiet.Item, ...]
     now: float
+    ceiling: int
+    window: int | None = None
 
     @property
     def session(self) -> str:
@@ -109,7 +114,10 @@ def look(store: Store, record: SessionRecord, tunables: Tunables, *, now: float)
         tail=tunables.tail,
     )
     person = presence.judge(scan.human, now=now, idle=tunables.idle)
-    return Scene(store, record, scan, person, unfinished(store, record.session, scan), now)
+    known = checkpoints.load(store.runtime, record.session)
+    window = usage.window_of(known.samples) if known is not None else None
+    ceiling = min(tunables.ceiling, window * tunables.share // 100) if window else tunables.ceiling
+    return Scene(store, record, scan, person, unfinished(store, record.session, scan), now, ceiling, window)
 
 
 def unfinished(store: Store, session: str, scan: measure.Scan) -> tuple[quiet.Item, ...]:

@@ -29,9 +29,10 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Tunables:
-    """Tokens, bytes and seconds."""
+    """Tokens, bytes and seconds; *share* is the ceiling in percent of a window that the client named."""
 
     ceiling: int = settings.CEILING
+    share: int = settings.CEILING_SHARE
     idle: float = 1800
     receipt_age: float = 900
     growth: int = 262_144
@@ -65,6 +66,7 @@ def load(*, environ: Mapping[str, str], seat: str = "") -> Tunables:
     whole = {name: int(value) if name in ("ceiling", "growth", "tail") else value for name, value in chosen.items()}
     if environ.get("VAULT_MEM_CEILING", "").strip() or "ceiling" not in whole:
         whole["ceiling"] = known.ceiling
+    whole["share"] = known.ceiling_share
     return Tunables(**whole, findings=tuple(findings))  # type: ignore[arg-type] # names and kinds are those of the table above
 
 

@@ -105,7 +105,7 @@ def _checked(
     try:
         usable(record)
         scene = look(store, record, tunables, now=now)
-        facts = _facts(scene, tunables, throttle, environ=environ)
+        facts = _facts(scene, throttle, environ=environ)
     except ResetError as error:
         facts = ceiling.Facts(None, tunables.ceiling, problem=str(error))
         scene = None
@@ -134,15 +134,13 @@ def _not_begun(store: Store, record: SessionRecord) -> bool:
     return gone and not receipts.load_cursor(store.runtime, record.session).position
 
 
-def _facts(
-    scene: Scene, tunables: Tunables, throttle: ceiling.Throttle, *, environ: Mapping[str, str]
-) -> ceiling.Facts:
+def _facts(scene: Scene, throttle: ceiling.Throttle, *, environ: Mapping[str, str]) -> ceiling.Facts:
     tokens = scene.scan.tokens
-    over = tokens is not None and tokens >= tunables.ceiling
+    over = tokens is not None and tokens >= scene.ceiling
     since = throttle.suppressed if 0 < throttle.suppressed <= scene.now else scene.now
     return ceiling.Facts(
         tokens,
-        tunables.ceiling,
+        scene.ceiling,
         scene.person,
         scene.scan.problem,
         scene.unfinished,

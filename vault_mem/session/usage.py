@@ -143,6 +143,16 @@ def of_codex_row(row: Mapping[str, Any], *, at: float) -> Sample | None:
     )
 
 
+def window_of(samples: tuple[Sample, ...]) -> int | None:
+    """The window that the client named last for the model it uses now; None when it never did, or named another model since."""
+    model = ""
+    for sample in reversed(samples):
+        if sample.window:
+            return sample.window if model in ("", sample.model) or not sample.model else None
+        model = model or sample.model
+    return None
+
+
 def is_native_pair(sample: Sample | None) -> bool:
     """Whether the client itself named both numbers, so that a threshold may be held against them."""
     return sample is not None and bool(sample.tokens) and bool(sample.window)
