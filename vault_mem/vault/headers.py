@@ -110,15 +110,15 @@ def _head(rest: bytes) -> bytes:
 
 
 def _candidate(relative: str, row: list[str]) -> Candidate:
-    name = relative.rsplit("/", 1)[-1]
-    name = name[:-3] if name.lower().endswith(".md") else name
+    name = relative[relative.rfind("/") + 1 :]
+    name = name[:-3] if name[-3:].lower() == ".md" else name
     _, escaped, problem, detail, tags, *values = row
     if problem:
         return Candidate(name, relative, None, problem, _plain(detail))
-    # What is absent is empty here: nothing that reads these fields tells the two apart.
-    fields: dict[str, Value] = dict(zip(COLUMNS, values if escaped == "" else map(_plain, values), strict=True))
+    # What is absent is empty here: nothing that reads these fields tells the two apart. `_load` looked at the number of columns.
+    fields: dict[str, Value] = dict(zip(COLUMNS, values if escaped == "" else map(_plain, values)))  # noqa: B905 - see above
     fields["tags"] = tuple(tags.split(_TAGS)) if tags else ()
-    return Candidate(name, relative, fields)
+    return Candidate(name, relative, fields, "", "")
 
 
 def _escaped(text: str) -> str:
