@@ -133,7 +133,7 @@ def test_a_directory_that_was_removed_is_no_traceback(
     done = shell(f"mkdir gone && cd gone && rmdir ../gone && vm {' '.join(arguments)}", cwd=tmp_path, environ=environ)
 
     assert quiet(done)
-    assert "Errno" not in done.stderr.replace("not-delivered: [Errno 2]", "")
+    assert "Errno" not in done.stderr
     assert not (tmp_path / "gone").exists()
 
 

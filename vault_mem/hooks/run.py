@@ -128,7 +128,7 @@ def guarded(chosen: Options, payload: bytes, *, now: float) -> Outcome:
 
 def _run(chosen: Options, event: HookEvent, environ: Mapping[str, str], *, now: float) -> Outcome:
     if not os.path.isabs(event.cwd):
-        event = event._replace(cwd=os.getcwd())
+        event = event._replace(cwd=streams.cwd())
     try:
         store = seats.opened(explicit=chosen.root, environ=environ, cwd=event.cwd)
     except UntrustedSeatError:

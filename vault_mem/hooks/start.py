@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> int:
         return _hook(chosen, payload, now=now)
     from vault_mem.hooks import byhand
 
-    return byhand.run(chosen, environ=os.environ, cwd=os.getcwd(), now=now)
+    return byhand.run(chosen, environ=os.environ, cwd=streams.cwd(), now=now)
 
 
 def _hook(chosen: Options, payload: bytes, *, now: float) -> int:
@@ -119,7 +119,7 @@ def _hook(chosen: Options, payload: bytes, *, now: float) -> int:
 
 
 def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
-    cwd = event.cwd if os.path.isabs(event.cwd) else os.getcwd()
+    cwd = event.cwd if os.path.isabs(event.cwd) else streams.cwd()
     source = chosen.source or event.source
     request = Request(
         source,
@@ -215,7 +215,7 @@ def _briefed(request: Request, event: HookEvent, store: seats.Store, *, now: flo
     from vault_mem.hooks import compact
 
     resume.started(request, store, now=now)
-    cwd = event.cwd if os.path.isabs(event.cwd) else os.getcwd()
+    cwd = event.cwd if os.path.isabs(event.cwd) else streams.cwd()
     session = (request.session or "")[:128]
     try:
         done = compact.start(event._replace(cwd=cwd), store, now=now)

@@ -30,6 +30,15 @@ def clock() -> float:
         return time.time()
 
 
+def cwd() -> str:
+    """The working directory; where it was removed, the path it had as far as that is known: a seat above it can still be found."""
+    try:
+        return os.getcwd()
+    except OSError:
+        former = os.environ.get("PWD", "")
+        return former if os.path.isabs(former) and not os.path.exists(former) else "/removed-working-directory"
+
+
 def read_input() -> bytes:
     """Everything on standard input; empty when it is closed.
 
