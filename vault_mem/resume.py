@@ -99,11 +99,16 @@ def orient(request: Request, store: Store, *, now: float) -> Answer:
     others = [
         (selector.text_of(fields, "id"), selector.text_of(fields, "objective"))
         for fields in sorted(
-            (found.fields for found in candidates if found.fields is not None and found is not chosen),
+            (
+                found.fields
+                for found in candidates
+                if found.fields is not None
+                and found is not chosen
+                and model.status_of(found.fields) in (model.ACTIVE, model.PAUSED)
+            ),
             key=lambda fields: (selector.created_of(fields) or 0.0, selector.text_of(fields, "id")),
             reverse=True,
         )
-        if model.status_of(fields) in (model.ACTIVE, model.PAUSED)
     ]
     fields = chosen.fields if chosen else None
     faults += _woken(request, store, now=now)

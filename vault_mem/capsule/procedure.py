@@ -391,11 +391,14 @@ def orientation(
             "It stays where it is; it is handed over as a whole after a /clear, or read it with `vault-mem resume --peek`."
         )
     room = ORIENTATION_LIMIT - _size("\n".join(lines)) - 100
-    rows = [
-        f"  other live capsule: {inert(name, limit=120)} {inert(objective, limit=80)}" for name, objective in others
-    ]
-    kept, _ = _fitting(rows, room)
-    lines.extend(kept)
-    if len(kept) < len(rows):
-        lines.append(f"  … {len(rows) - len(kept)} more: vault-mem list")
+    kept = 0
+    for name, objective in others:
+        row = f"  other live capsule: {inert(name, limit=120)} {inert(objective, limit=80)}"
+        room -= _size(row)
+        if room < 0:
+            break
+        lines.append(row)
+        kept += 1
+    if kept < len(others):
+        lines.append(f"  … {len(others) - kept} more: vault-mem list")
     return "\n".join(lines) + "\n"
