@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vault_mem.capsule.selector import Candidate
+from vault_mem.capsule import procedure, selector
+from vault_mem.capsule.selector import Candidate, Delivery, Facts
 from vault_mem.roots import MemoryRoot, Seat
 from vault_mem.trust import Record
 from vault_mem.vault import headers, tree
@@ -167,3 +169,54 @@ def test_a_live_row_is_read_back_whole(fields: dict[str, str | tuple[str, ...] |
     assert [said[key] for key in headers.COLUMNS] == [
         value if isinstance(value := given_fields.get(key), str) else "" for key in headers.COLUMNS
     ]
+
+
+def a_tick(store: Store) -> None:
+    """Until the file system gives later times: `settled` says of the index that it is older than it is."""
+    probe = Path(store.runtime, "probe")
+    probe.touch()
+    first = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == first:
+        probe.touch()
+
+
+def changed_somehow(store: Store, dice: random.Random) -> None:
+    """One edit such as people and programs make: a new text, the same size with the same time, a removal, a new file, the text of before."""
+    number = dice.randrange(MANY + 4)
+    path = f"{store.memory}/capsules/c-{number:05}.md"
+    kind = dice.choice(("status", "same-size", "gone", "before", "broken", "parent"))
+    if kind == "gone":
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    text = a_capsule(number, status=dice.choice(("active", "resumed", "paused", "resolved", "superseded")))
+    if kind == "same-size":
+        text = a_capsule(number, status=dice.choice(("active", "paused", "closed")))
+    elif kind == "before":
+        text = a_capsule(number)
+    elif kind == "broken":
+        text = text.replace("---\n", "", 1)
+    elif kind == "parent":
+        text = a_capsule(number, parent_capsule_id=f"c-{dice.randrange(MANY):05}", session_id=f"s-{number}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_choice_with_the_index_is_the_choice_without_it(store: Store, seed: int) -> None:
+    dice = random.Random(seed)
+    filled(store)
+    facts = Facts({f"c-{MANY - 1:05}": Delivery("s-gone", 5.0)}, started=10.0)
+    for _ in range(8):
+        settled(store)
+        a_tick(store)
+        for _ in range(dice.randrange(6)):
+            changed_somehow(store, dice)
+
+        said = []
+        for found, unavailable in (headers.entries(store), tree.entries(store.memory)):
+            selection = selector.select(found, now=1_796_100_000.0, facts=facts, unavailable=unavailable)
+            chosen = selection.chosen and (selection.chosen.path, selector.text_of(selection.chosen.fields or {}, "id"))
+            said.append((chosen, selection.tier, selection.unavailable, procedure.ledger(selection.rejected)))
+        assert said[0] == said[1]
