@@ -78,6 +78,7 @@ FLOORS = {
         EDGES,
     ),
     "vault": VAULT,
+    "tunables": VAULT,
     **dict.fromkeys(
         (
             "adopt",

@@ -22,6 +22,7 @@ WAIT = 5.0
 SHOWN = 5
 TEXT_LIMIT = 900
 OVERDUE = 600.0
+INTERVAL = 300.0
 BEACON = "reset/beacon.json"
 
 
@@ -100,7 +101,7 @@ def folded(found: tuple[Wake, ...]) -> tuple[Wake, ...]:
     return tuple(newest.values())
 
 
-def lines(runtime: str, session: str, *, now: float, interval: float = 300.0) -> tuple[str, ...]:
+def lines(runtime: str, session: str, *, now: float) -> tuple[str, ...]:
     """What resume and the prompt hook print for a session (safe id): its wakes, and whether the watcher stands still. One line each.
 
     Costs two failed opens where nothing waits and no watcher was ever set up. The texts are inert; times are absolute.
@@ -114,7 +115,7 @@ def lines(runtime: str, session: str, *, now: float, interval: float = 300.0) ->
         said.append(
             f"Run `vault-mem wakes drain`{more}; a wake is a diagnosis, only what it says may be done about it."
         )
-    stale = stopped(runtime, now=now, interval=interval)
+    stale = stopped(runtime, now=now)
     if stale:
         said.append(stale)
     elif found and now - found[0].at > OVERDUE:
@@ -122,9 +123,19 @@ def lines(runtime: str, session: str, *, now: float, interval: float = 300.0) ->
     return tuple(said)
 
 
-def stopped(runtime: str, *, now: float, interval: float) -> str:
-    """A line when a watcher was set up once and its beacon is too old, else ""."""
-    at = beacon(runtime)
+def overdue(runtime: str, *, now: float) -> tuple[Wake, ...]:
+    """The wakes of all sessions that were not drained for too long, oldest first, one a session and key."""
+    return tuple(wake for wake in folded(waiting(runtime)) if now - wake.at > OVERDUE)
+
+
+def stopped(runtime: str, *, now: float) -> str:
+    """A line when a watcher was set up once and its beacon is too old, else "".
+
+    Too old is twice the check interval of the watcher itself, which it writes into the beacon: a hook may have been started with another one.
+    """
+    row = _beacon(runtime)
+    at = _number(row.get("at"))
+    interval = _number(row.get("interval")) or INTERVAL
     if at is None or -interval <= now - at < 2 * interval:
         return ""
     return (
@@ -134,11 +145,19 @@ def stopped(runtime: str, *, now: float, interval: float) -> str:
 
 def beacon(runtime: str) -> float | None:
     """When a watcher last made a pass; None when none ever did."""
+    return _number(_beacon(runtime).get("at"))
+
+
+def _beacon(runtime: str) -> dict[str, Any]:
     try:
-        row = jsontext.loads(files.read(f"{runtime}/{BEACON}", limit=1 << 16).decode("utf-8"))
-        return float(row["at"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+        row: Any = jsontext.loads(files.read(f"{runtime}/{BEACON}", limit=1 << 16).decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def cleared(runtime: str) -> tuple[str, ...]:

@@ -59,6 +59,20 @@ def test_a_watcher_that_stopped_is_said(seat: Path, runtime: str, vault_mem: Cal
     assert b"watcher-stale" in done.stdout
 
 
+def test_a_watcher_is_late_by_its_own_interval(seat: Path, vault_mem: Callable[..., Any]) -> None:
+    slow = {"VAULT_MEM_RESET_CHECK_INTERVAL": "7200"}
+    assert vault_mem("reset", "watch", "--once", cwd=seat, more=slow).returncode == 0
+    path = seat / "vault/memory/runtime/reset/beacon.json"
+    row = json.loads(path.read_text())
+    assert row["interval"] == 7200
+
+    for ago, said in ((7300, False), (14500, True)):
+        path.write_text(json.dumps({**row, "at": row["at"] - ago}))
+        prompt = vault_mem("hook", "user-prompt-submit", stdin=payload("UserPromptSubmit", prompt="go"), cwd=seat)
+        start = vault_mem("resume", stdin=payload("SessionStart", source="startup"), cwd=seat)
+        assert [b"watcher-stale" in done.stdout for done in (prompt, start)] == [said, said]
+
+
 def test_what_is_declared_is_listed_until_it_is_over(seat: Path, vault_mem: Callable[..., Any]) -> None:
     def run(*words: str) -> int:
         return int(vault_mem("reset", *words, cwd=seat).returncode)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vault_mem import wakes
-from vault_mem.reset import measure, tunables
+from vault_mem import tunables, wakes
+from vault_mem.reset import measure
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,12 +7,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import files, jsontext, stamps, trust, wakes
+from vault_mem import files, jsontext, stamps, trust, tunables, wakes
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.cli.arguments import Parser
 from vault_mem.errors import UsageError, VaultMemError
 from vault_mem.report import WARN, Finding
-from vault_mem.reset import checks, clear, receipt, scene, state, tunables, watch
+from vault_mem.reset import checks, clear, receipt, scene, state, watch
 from vault_mem.reset.scene import ResetError
 from vault_mem.session import identity, quiet, usage
 from vault_mem.vault import store as seats
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TextIO
 
-    from vault_mem.reset.tunables import Tunables
+    from vault_mem.tunables import Tunables
     from vault_mem.vault.store import Store
 
 VERBS = ("status", "watch", "receipt", "clear", "away", "hold", "release", "decision")
@@ -100,7 +100,7 @@ def _status(
     declared = [*state.holds(store.runtime), *quiet.open_decisions(decided)]
     at = wakes.beacon(store.runtime)
     findings = [*numbers.findings]
-    stale = wakes.stopped(store.runtime, now=now, interval=numbers.interval)
+    stale = wakes.stopped(store.runtime, now=now)
     if stale:
         findings.append(Finding("watcher-stale", WARN, "watcher", stale, fix="vault-mem reset watch"))
     away = state.away(store.runtime)

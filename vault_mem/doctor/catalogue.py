@@ -320,6 +320,24 @@ STATE = (
     ),
     Kind("recent-failures", WARN, "hooks failed in the last day", "turns may have been saved late or not at all"),
     Kind("bad-settings", WARN, "a setting has a value that cannot be used", "the default is used in its place"),
+    Kind(
+        "bad-tunable",
+        WARN,
+        "an environment variable of the context reset has a value that cannot be used",
+        "the default is used in its place",
+    ),
+    Kind(
+        "watcher-stale",
+        FAIL,
+        "the watcher of the context reset was set up and stands still",
+        "no session is measured, no wake is raised and no `/clear` that was asked for is typed",
+    ),
+    Kind(
+        "wake-undrained",
+        FAIL,
+        "a wake has waited for more than ten minutes",
+        "what it says was not acted on: a session may stand over its ceiling",
+    ),
 )
 HOOKS = (
     Kind("hooks-missing", FAIL, "no client starts our hooks here", _NOT_SAVED),

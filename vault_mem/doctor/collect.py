@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vault_mem import extensionfile, files, jsontext, roots, settings, trust
+from vault_mem import extensionfile, files, jsontext, roots, settings, trust, tunables
 from vault_mem.doctor import lookcapsules, lookgit, lookhooks, lookstate
 from vault_mem.doctor.catalogue import found
 from vault_mem.doctor.scene import Git, Memory, Place, Scene, State, Trusting, Wiring
@@ -75,7 +76,15 @@ def look(
             ),
         )
     extension = tried("extension", None, lambda: extensionfile.load(place.root)) if place.root else None
-    whole = Scene(now, program, place, trusting, scene.settings, git, state, wiring, memory, extension, environ)
+    whole = replace(
+        scene,
+        git=git,
+        state=state,
+        wiring=wiring,
+        memory=memory,
+        extension=extension,
+        tunables=tunables.load(environ=environ, seat=seat_id, settled=scene.settings),
+    )
     return whole, tuple(odd)
 
 

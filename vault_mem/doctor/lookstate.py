@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from vault_mem import checkpoints, files, jsontext, lock, processes, receipts, stamps
+from vault_mem import checkpoints, files, jsontext, lock, processes, receipts, stamps, wakes
 from vault_mem.doctor.scene import Logged, State
 from vault_mem.repo import create, light
 from vault_mem.session import continuity
@@ -60,6 +60,8 @@ def look(*, place: Place, trusting: Trusting, git: Git, now: float) -> State:
         log=rows,
         seen_hooks=os.path.exists(f"{runtime}/log.jsonl"),
         context=() if problem else continuity.findings(checkpoints.states(runtime)),
+        watcher="" if problem else wakes.stopped(runtime, now=now),
+        overdue=() if problem else wakes.overdue(runtime, now=now),
     )
 
 

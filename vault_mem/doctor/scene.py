@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vault_mem.tunables import Tunables
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from vault_mem.capsule.selector import Candidate, Selection
     from vault_mem.report import Finding
     from vault_mem.settings import Settings
+    from vault_mem.wakes import Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,8 @@ class State:
     log: tuple[Logged, ...] = ()
     seen_hooks: bool = False
     context: tuple[Finding, ...] = ()
+    watcher: str = ""
+    overdue: tuple[Wake, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +250,4 @@ class Scene:
     memory: Memory = field(default_factory=Memory)
     extension: Declaration | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
+    tunables: Tunables = field(default_factory=Tunables)

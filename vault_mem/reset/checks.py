@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vault_mem.reset.scene import Scene
-    from vault_mem.reset.tunables import Tunables
+    from vault_mem.tunables import Tunables
 
 DELIVERY = "delivery.json"
 

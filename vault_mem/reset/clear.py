@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vault_mem.receipts import SessionRecord
     from vault_mem.reset.scene import Scene
-    from vault_mem.reset.tunables import Tunables
+    from vault_mem.tunables import Tunables
     from vault_mem.vault.store import Store
 
 TEXT = "/clear"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vault_mem.receipts import SessionRecord
-    from vault_mem.reset.tunables import Tunables
+    from vault_mem.tunables import Tunables
     from vault_mem.vault.store import Store
 
 GIT_MARKS = ("index.lock", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vault_mem.receipts import SessionRecord
     from vault_mem.reset.scene import Scene
-    from vault_mem.reset.tunables import Tunables
+    from vault_mem.tunables import Tunables
     from vault_mem.vault.store import Store
 
 LINE = "{count} wakes pending: run vault-mem wakes drain"
@@ -44,7 +44,7 @@ def step(
     loops: bool,
 ) -> tuple[str, ...]:
     """One pass; what it said or did, a line each. The beacon is written first. Raises OSError when nothing can be stored."""
-    _beacon(store, now=now, loops=loops)
+    _beacon(store, tunables, now=now, loops=loops)
     said: list[str] = []
     running = state.live(store.runtime)
     for record in running:
@@ -87,9 +87,15 @@ def loop(
         time.sleep(tunables.poll)
 
 
-def _beacon(store: Store, *, now: float, loops: bool) -> None:
+def _beacon(store: Store, tunables: Tunables, *, now: float, loops: bool) -> None:
     pid = os.getpid()
-    row = {"at": now, "pid": pid, "start": processes.start_time(pid) or "", "loop": loops}
+    row = {
+        "at": now,
+        "pid": pid,
+        "start": processes.start_time(pid) or "",
+        "loop": loops,
+        "interval": tunables.interval,
+    }
     state.store(f"{store.runtime}/{wakes.BEACON}", row)
     if loops:
         state.store(f"{state.folder(store.runtime)}/{checks.DELIVERY}", row)

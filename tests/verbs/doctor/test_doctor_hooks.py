@@ -41,6 +41,14 @@ def variable(name: str, value: str) -> Callable[[Any], Any]:
     return make
 
 
+def variables(**values: str) -> Callable[[Any], Any]:
+    def make(box: Any) -> Any:
+        box.environ.update(values)
+        return lambda: [box.environ.pop(name) for name in values]
+
+    return make
+
+
 def no_hooks(box: Any) -> None:
     box.settings.unlink()
 
@@ -227,6 +235,11 @@ FAULTS = (
     ("codex-unreviewed", codex_unreviewed, None),
     ("ceiling-above-compaction", variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "100000"), None),
     ("ceiling-above-compaction", variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "300000"), None),
+    (
+        "ceiling-above-compaction",
+        variables(CLAUDE_CODE_AUTO_COMPACT_WINDOW="400000", FM_CONTEXT_CEILING="500000"),
+        None,
+    ),
     ("client-missing", no_clients, None),
     ("client-silent", client("exit 1"), None),
     ("client-old", client("echo 1.0.3"), None),

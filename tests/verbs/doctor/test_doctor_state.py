@@ -177,6 +177,18 @@ def many(box: Any) -> Any:
     return lambda: [path.unlink() for path in paths]
 
 
+def stale_watcher(box: Any) -> None:
+    path = box.runtime / "reset/beacon.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"at": time.time() - 700, "interval": 300}))
+
+
+def undrained(box: Any) -> None:
+    box.runtime.mkdir(exist_ok=True)
+    row = {"seq": 1, "at": time.time() - 700, "session": "s", "key": "context-ceiling", "kind": "reset", "text": "t"}
+    (box.runtime / "wakes.jsonl").write_text(json.dumps(row) + "\n")
+
+
 FIX, COMMAND = "fix", "command"
 FAULTS = (
     ("runtime-unusable", runtime_is_a_file, COMMAND),
@@ -193,6 +205,9 @@ FAULTS = (
     ("recent-failures", failed_lately, None),
     ("bad-settings", variable("VAULT_MEM_CEILING", "much"), None),
     ("bad-settings", bad_setting_file, None),
+    ("bad-tunable", variable("FM_CONTEXT_CHECK_INTERVAL", "often"), None),
+    ("watcher-stale", stale_watcher, COMMAND),
+    ("wake-undrained", undrained, COMMAND),
     ("capsules-unreadable", capsules_link, None),
     ("capsule-rejected", bad_capsule(objective=""), None),
     ("capsule-rejected", bad_capsule(created_at="soon"), None),

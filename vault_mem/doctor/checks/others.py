@@ -36,7 +36,7 @@ def check(scene: Scene) -> Iterator[Finding]:
         if not command.ours:
             yield from _foreign(scene, command)
     yield from _clients(scene)
-    ceiling = scene.settings.ceiling
+    ceiling = scene.tunables.ceiling
     for where, tokens in scene.wiring.compaction:
         if tokens <= ceiling:
             yield found(

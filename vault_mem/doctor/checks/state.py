@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from vault_mem import stamps
+from vault_mem import stamps, wakes
 from vault_mem.doctor.catalogue import found
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ def check(scene: Scene) -> Iterator[Finding]:
         yield found(
             "bad-settings", where, what, f"edit {shlex.quote(where)}" if where.startswith("/") else f"unset {where}"
         )
+    yield from (found("bad-tunable", each.where, each.what, f"unset {each.where}") for each in scene.tunables.findings)
     if scene.place.token:
         return
     yield from _room(scene)
     yield from _locking(scene)
     yield from _owed(scene)
     yield from _failures(scene)
+    yield from _watching(scene)
     yield from scene.state.context
 
 
@@ -128,6 +130,23 @@ def _failures(scene: Scene) -> Iterator[Finding]:
         f"{text}; the last at {stamps.utc(newest.at)} in {newest.door}: {newest.detail[:200]}",
         f"tail {shlex.quote(scene.state.runtime + '/log.jsonl')}",
     )
+
+
+def _watching(scene: Scene) -> Iterator[Finding]:
+    """Whether a watcher that was ever set up still runs, and whether somebody takes its wakes."""
+    state = scene.state
+    if state.watcher:
+        root = shlex.quote(scene.place.root)
+        yield found(
+            "watcher-stale",
+            f"{state.runtime}/{wakes.BEACON}",
+            state.watcher.partition(": ")[2],
+            f"vault-mem reset watch --once --root {root}   # and let it run: docs/how-to/context-reset.md",
+        )
+    for wake in state.overdue[:SHOWN]:
+        command = f"vault-mem wakes drain --session {shlex.quote(wake.session)} --root {shlex.quote(scene.place.root)}"
+        text = f"session {wake.session}, since {stamps.utc(wake.at)}: {wake.kind}"
+        yield found("wake-undrained", f"{state.runtime}/{wakes.QUEUE}", text, command)
 
 
 def _list(names: tuple[str, ...]) -> str:

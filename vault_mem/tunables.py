@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vault_mem.settings import Settings
+
 NAMES = {
     "ceiling": ("VAULT_MEM_CEILING", "FM_CONTEXT_CEILING"),
     "idle": ("VAULT_MEM_RESET_IDLE_SECS", "FM_CONTEXT_CAPTAIN_IDLE_SECS"),
@@ -46,12 +48,15 @@ class Tunables:
     findings: tuple[Finding, ...] = field(default=())
 
 
-def load(*, environ: Mapping[str, str], seat: str = "") -> Tunables:
-    """What holds for the seat; a value that is no number, negative or zero leaves the default and is a finding."""
+def load(*, environ: Mapping[str, str], seat: str = "", settled: Settings | None = None) -> Tunables:
+    """What holds for the seat; a value that is no number, negative or zero leaves the default and is a finding.
+
+    settled: the settings, where the caller has read them and says their problems itself.
+    """
     chosen: dict[str, float] = {}
     findings = []
-    known = settings.load(environ=environ, seat=seat)
-    findings += [_bad("settings", problem) for problem in known.problems]
+    known = settled or settings.load(environ=environ, seat=seat)
+    findings += [_bad("settings", problem) for problem in (() if settled else known.problems)]
     for name, names in NAMES.items():
         for variable in names:
             text = environ.get(variable, "").strip() if variable else ""
