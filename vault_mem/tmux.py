@@ -117,18 +117,22 @@ def look(at: Place) -> Pane | None:
     )
 
 
-def composer(at: Place, pane: Pane) -> str | None:
-    """The text in the composer, "" when it is empty; None when the cursor stands in no composer (a dialog, a shell, another program)."""
+def composer(at: Place, pane: Pane, *, dark: int = _DARK, placeholder: str = "") -> str | None:
+    """The text in the composer, "" when it is empty; None when the cursor stands in no composer (a dialog, a shell, another program).
+
+    dark: brightness below which text is a hint of the client; placeholder: an expression for a text that counts as empty.
+    """
     text = run(at.socket, "capture-pane", "-p", "-e", "-N", "-t", at.pane)
     rows = text.split("\n")
     for up in range(4):  # a long text wraps: the prompt glyph stands some rows above the cursor
         if pane.cursor - up < 0 or pane.cursor >= len(rows):
             return None
-        plain = _visible(rows[pane.cursor - up]).strip().strip(_BORDERS).strip()
+        plain = _visible(rows[pane.cursor - up], dark).strip().strip(_BORDERS).strip()
         if plain.startswith(_GLYPHS):
-            body = "".join(_visible(row).rstrip("\n") for row in rows[pane.cursor - up : pane.cursor + 1])
+            body = "".join(_visible(row, dark).rstrip("\n") for row in rows[pane.cursor - up : pane.cursor + 1])
             inner = body.strip().strip(_BORDERS).strip()[1:]
-            return inner.replace("\u00a0", " ").strip()
+            held = inner.replace("\u00a0", " ").strip()
+            return "" if placeholder and re.fullmatch(placeholder, held) else held
     return None
 
 
@@ -137,25 +141,29 @@ def asking(at: Place) -> bool:
     return bool(_DIALOG.search(run(at.socket, "capture-pane", "-p", "-t", at.pane)))
 
 
-def busy(at: Place) -> bool:
-    """Whether the pane shows the footer of a running turn. Raises TmuxError."""
-    return bool(_BUSY.search(run(at.socket, "capture-pane", "-p", "-t", at.pane)))
+def busy(at: Place, footer: str = "") -> bool:
+    """Whether the pane shows the footer of a running turn, by ours or the given expression. Raises TmuxError."""
+    return bool(
+        (re.compile(footer, re.IGNORECASE) if footer else _BUSY).search(
+            run(at.socket, "capture-pane", "-p", "-t", at.pane)
+        )
+    )
 
 
-def _visible(row: str) -> str:
+def _visible(row: str, dark: int) -> str:
     """The row without dim and dark text (hints a client draws itself) and without terminal sequences."""
     kept, hidden, at = [], False, 0
     for found in _STYLE.finditer(row):
         if not hidden:
             kept.append(row[at : found.start()])
-        hidden = _is_hidden(found.group(1), hidden=hidden)
+        hidden = _is_hidden(found.group(1), dark, hidden=hidden)
         at = found.end()
     if not hidden:
         kept.append(row[at:])
     return _OTHER.sub("", "".join(kept))
 
 
-def _is_hidden(codes: str, *, hidden: bool) -> bool:
+def _is_hidden(codes: str, dark: int, *, hidden: bool) -> bool:
     parts = list(re.split("[;:]", codes)) if codes else ["0"]
     index = 0
     while index < len(parts):
@@ -166,9 +174,7 @@ def _is_hidden(codes: str, *, hidden: bool) -> bool:
             hidden = True
         elif code == "38" and parts[index + 1 : index + 2] == ["2"]:
             shades = [int(value) for value in parts[index + 2 : index + 5] if value.isdigit()]
-            hidden = (
-                len(shades) == 3 and sum(w * v for w, v in zip((299, 587, 114), shades, strict=True)) / 1000 < _DARK
-            )
+            hidden = len(shades) == 3 and sum(w * v for w, v in zip((299, 587, 114), shades, strict=True)) / 1000 < dark
             index += 4
         elif code in ("38", "48") and parts[index + 1 : index + 2] == ["5"]:
             index += 2

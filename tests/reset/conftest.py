@@ -234,7 +234,11 @@ def world(seat: Path, environ: dict[str, str], tmp_path: Path) -> Iterator[World
     if TMUX is None:
         pytest.skip("tmux is not installed")
     (tmp_path / "h").mkdir()
-    made = World(seat, tmp_path / "h", {**environ, "PYTHONPATH": str(HERE.parent.parent), "LC_ALL": "C.UTF-8"})
+    made = World(
+        seat,
+        tmp_path / "h",
+        {**environ, "PYTHONPATH": str(HERE.parent.parent), "LC_ALL": "C.UTF-8", "FM_SEND_SLEEP": "3"},
+    )
     made.person("Split the parser and keep the tests green.")
     made.answer()
     yield made

@@ -137,10 +137,18 @@ def test_a_damaged_line_in_the_queue_is_passed_over(tmp_path: Path) -> None:
         pytest.param("FM_CONTEXT_CEILING", "many", "ceiling", 300_000, True, id="a word"),
         pytest.param("VAULT_MEM_RESET_IDLE_SECS", "-1", "idle", 1800, True, id="negative"),
         pytest.param("VAULT_MEM_RESET_CHECK_INTERVAL", "nan", "interval", 300, True, id="nan"),
+        pytest.param("FM_SEND_RETRIES", "5", "presses", 5, False, id="presses"),
+        pytest.param("FM_SEND_RETRIES", "1e9", "presses", 3, True, id="too many presses"),
+        pytest.param("FM_SEND_SLEEP", "soon", "wait", 0.4, True, id="wait"),
+        pytest.param("FM_SEND_SETTLE", "0", "pause", 0, False, id="no pause"),
+        pytest.param("FM_COMPOSER_GHOST_LUMA_MAX", "256", "luma", 128, True, id="brighter than white"),
+        pytest.param("FM_BUSY_REGEX", "work(ing", "busy", "", True, id="no expression"),
+        pytest.param("FM_BUSY_REGEX", "working", "busy", "working", False, id="an expression"),
+        pytest.param("FM_COMPOSER_IDLE_RE", "Ask .*", "placeholder", "Ask .*", False, id="a placeholder"),
         pytest.param("FM_CONTEXT_ERROR_RESURFACE", "0", "resurface", 0, False, id="zero where it makes sense"),
     ),
 )
-def test_a_tunable_holds_or_is_a_finding(name: str, text: str, field: str, value: float, bad: bool) -> None:
+def test_a_tunable_holds_or_is_a_finding(name: str, text: str, field: str, value: float | str, bad: bool) -> None:
     found = tunables.load(environ={name: text, "HOME": "/nowhere"})
 
     assert getattr(found, field) == value

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vault_mem.reset.scene import Scene
 
-ECHO, SETTLE, AFTER_ENTER, PRESSES, STEP = 2.0, 1.2, 0.4, 3, 0.05
+ECHO, SETTLE, STEP = 2.0, 1.2, 0.05
 SUBMITTED, LATER, REFUSED = "submitted", "later", "refused"
 
 
@@ -45,12 +45,12 @@ def ready(place: tmux.Place, scene: Scene) -> Typed | None:
         return Typed(LATER, "pane-synchronized", "what is typed there goes to every pane of the window")
     if tmux.asking(place):
         return Typed(LATER, "dialog-open", "a question of the client is on the screen")
-    text = tmux.composer(place, found)
+    text = _composer(place, found, scene)
     if text is None:
         return Typed(LATER, "no-composer", "the cursor stands in no composer: a dialog, a shell or another program")
     if text:
         return Typed(LATER, "composer-not-empty", "somebody is typing")
-    if tmux.busy(place):
+    if tmux.busy(place, scene.tunables.busy):
         return Typed(LATER, "turn-running", "a turn is running")
     return None
 
@@ -73,57 +73,65 @@ def line(
     except (VaultMemError, OSError) as error:
         return Typed(LATER, getattr(error, "token", "unwritable"), str(error))
     try:
-        if not _until(place, ECHO, lambda held: held == text):
-            return _taken_back(place, text, "not-echoed", "the line did not appear as it was typed")
+        if not _until(place, scene, ECHO, lambda held: held == text):
+            return _taken_back(place, scene, text, "not-echoed", "the line did not appear as it was typed")
         _rest(SETTLE)
-        if _held(place) != text:
-            return _taken_back(place, text, "composer-changed", "somebody typed as well")
+        if _held(place, scene) != text:
+            return _taken_back(place, scene, text, "composer-changed", "somebody typed as well")
         reason = again()
         if reason:
-            return _taken_back(place, text, "person-spoke-again", reason)
-        return _entered(place, text)
+            return _taken_back(place, scene, text, "person-spoke-again", reason)
+        done = _entered(place, scene, text)
+        if done.outcome == SUBMITTED:
+            _rest(scene.tunables.pause)
+        return done
     except VaultMemError as error:
         return Typed(REFUSED, error.token, f"{error}; the line may stand in the composer")
 
 
-def _entered(place: tmux.Place, text: str) -> Typed:
-    for _ in range(PRESSES):
+def _entered(place: tmux.Place, scene: Scene, text: str) -> Typed:
+    for _ in range(scene.tunables.presses):
         tmux.press(place, "Enter")
-        if _until(place, AFTER_ENTER, lambda held: held == ""):
+        if _until(place, scene, scene.tunables.wait, lambda held: held == ""):
             return Typed(SUBMITTED)
-        if _held(place) != text:
+        if _held(place, scene) != text:
             break
-    if _held(place) == "":
+    if _held(place, scene) == "":
         return Typed(SUBMITTED)
-    return _taken_back(place, text, "enter-lost", "Enter did not submit the line")
+    return _taken_back(place, scene, text, "enter-lost", "Enter did not submit the line")
 
 
-def _taken_back(place: tmux.Place, text: str, token: str, detail: str) -> Typed:
+def _taken_back(place: tmux.Place, scene: Scene, text: str, token: str, detail: str) -> Typed:
     """Remove what was typed, one BSpace a character, as far as it stands at the end of the composer; never a character of somebody else."""
     for count in range(len(text), 0, -1):
-        held = _held(place)
+        held = _held(place, scene)
         if not held or not held.endswith(text[:count]):
             continue
         tmux.press(place, "BSpace", count)
-        if _until(place, 1.0, lambda now, before=held, n=count: now == before[:-n].strip()):  # type: ignore[misc] # bound per round
+        if _until(place, scene, 1.0, lambda now, before=held, n=count: now == before[:-n].strip()):  # type: ignore[misc] # bound per round
             return Typed(REFUSED, token, f"{detail}; it was removed again")
         break
-    held = _held(place)
+    held = _held(place, scene)
     left = "nothing of it is there" if held == "" else "it may stand in the composer"
     return Typed(REFUSED, token, f"{detail}; {left}")
 
 
-def _held(place: tmux.Place) -> str | None:
+def _composer(place: tmux.Place, found: tmux.Pane, scene: Scene) -> str | None:
+    numbers = scene.tunables
+    return tmux.composer(place, found, dark=numbers.luma, placeholder=numbers.placeholder)
+
+
+def _held(place: tmux.Place, scene: Scene) -> str | None:
     found = tmux.look(place)
     if found is None or found.dead or found.mode or found.synchronized:
         return None
-    return tmux.composer(place, found)
+    return _composer(place, found, scene)
 
 
-def _until(place: tmux.Place, seconds: float, holds: Callable[[str | None], bool]) -> bool:
+def _until(place: tmux.Place, scene: Scene, seconds: float, holds: Callable[[str | None], bool]) -> bool:
     end = time.monotonic() + seconds
     while True:
-        if holds(_held(place)):
+        if holds(_held(place, scene)):
             return True
         if time.monotonic() >= end:
             return False

@@ -44,6 +44,7 @@ class Scene:
     person: presence.Presence
     unfinished: tuple[quiet.Item, ...]
     now: float
+    tunables: Tunables
     ceiling: int
     window: int | None = None
 
@@ -117,7 +118,7 @@ def look(store: Store, record: SessionRecord, tunables: Tunables, *, now: float)
     known = checkpoints.load(store.runtime, record.session)
     window = usage.window_of(known.samples) if known is not None else None
     ceiling = min(tunables.ceiling, window * tunables.share // 100) if window else tunables.ceiling
-    return Scene(store, record, scan, person, unfinished(store, record.session, scan), now, ceiling, window)
+    return Scene(store, record, scan, person, unfinished(store, record.session, scan), now, tunables, ceiling, window)
 
 
 def unfinished(store: Store, session: str, scan: measure.Scan) -> tuple[quiet.Item, ...]:
