@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vault_mem.capsule.model import Bullet, Value
     from vault_mem.capsule.selector import Candidate, Selection
     from vault_mem.receipts import Intent
-    from vault_mem.vault.choice import Chosen
+    from vault_mem.vault.chosen import Chosen
     from vault_mem.vault.store import Store
 
 WAIT = 1.0
@@ -72,6 +72,8 @@ def started(request: Request, store: Store, *, now: float) -> None:
                     at=now,
                     transcript=request.transcript or known.transcript,
                     harness=request.harness or known.harness,
+                    tmux=store.environ.get("TMUX", ""),
+                    pane=store.environ.get("TMUX_PANE", ""),
                 ),
             )
     except OSError:

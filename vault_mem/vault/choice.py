@@ -5,41 +5,18 @@ from __future__ import annotations
 import os
 
 from vault_mem import clientprocess, processes, receipts, stamps
-from vault_mem.capsule import header, lifecycle, model, selector
+from vault_mem.capsule import lifecycle, model, selector
 from vault_mem.capsule.inert import inert, plain
-from vault_mem.errors import GitRefusedError, HeaderError, VaultMemError
-from vault_mem.record import NamedTuple
+from vault_mem.errors import GitRefusedError, HeaderError
 from vault_mem.vault import commits, headers, tree
+from vault_mem.vault.chosen import Chosen, NoSuchCapsuleError, opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from vault_mem.capsule.model import Value
     from vault_mem.capsule.selector import Candidate, Delivery, Facts, Selection
     from vault_mem.index import Book
     from vault_mem.receipts import Intent
     from vault_mem.vault.store import Store
-
-
-class NoSuchCapsuleError(VaultMemError):
-    """A capsule was asked for by an id that is not in the tree, or that cannot be handed out."""
-
-    token = "no-such-capsule"
-
-
-class Chosen(NamedTuple):
-    """A candidate whose whole text was read and holds.
-
-    parent: the header of its parent, of long texts perhaps only the beginning; None without one. gone: the commit it was read from when its file
-    left the tree.
-    """
-
-    candidate: Candidate
-    document: str
-    fields: Mapping[str, Value]
-    parent: Mapping[str, Value] | None = None
-    gone: str = ""
 
 
 def book(store: Store, candidates: tuple[Candidate, ...] | None = None) -> tuple[Book | None, tuple[str, ...]]:
@@ -218,12 +195,6 @@ def delivered_line(delivery: Delivery | None) -> str:
     if delivery is None:
         return ""
     return f"it may already have been delivered to session {inert(delivery.consumer, limit=120)} at {stamps.utc(delivery.at)}, which saved nothing"
-
-
-def opened(store: Store, candidate: Candidate) -> Chosen:
-    """The candidate with its whole text. Raises HeaderError by name."""
-    document = tree.read_document(f"{store.memory}/{candidate.path}")
-    return Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)})
 
 
 def by_id(store: Store, candidates: tuple[Candidate, ...], capsule: str) -> Chosen | None:

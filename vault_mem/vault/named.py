@@ -5,14 +5,14 @@ from __future__ import annotations
 from vault_mem.capsule import header, selector
 from vault_mem.capsule.inert import plain
 from vault_mem.errors import HeaderError, VaultMemError
-from vault_mem.vault import choice, past, tree
+from vault_mem.vault import past, tree
+from vault_mem.vault.chosen import Chosen, NoSuchCapsuleError, opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vault_mem.capsule.selector import Candidate
-    from vault_mem.vault.choice import Chosen
     from vault_mem.vault.store import Store
 
 SHOWN = 5
@@ -32,12 +32,12 @@ def found(store: Store, candidates: Iterable[Candidate], given: str) -> Chosen:
     candidate = pick(candidates, given)
     try:
         if candidate is not None:
-            return choice.opened(store, candidate)
+            return opened(store, candidate)
         gone = _gone(store, given) if store.keeps_history else None
     except HeaderError as error:
-        raise choice.NoSuchCapsuleError(f"capsule {plain(given)!r} cannot be read: {plain(error)}") from error
+        raise NoSuchCapsuleError(f"capsule {plain(given)!r} cannot be read: {plain(error)}") from error
     if gone is None:
-        raise choice.NoSuchCapsuleError(
+        raise NoSuchCapsuleError(
             f"no capsule has the id {plain(given)!r} or one that begins so; `vault-mem list --all` shows what there is"
         )
     return gone
@@ -51,7 +51,7 @@ def _gone(store: Store, given: str) -> Chosen | None:
     if row is None or candidate is None:
         return None
     document = tree.text_of(row.data)
-    return choice.Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)}, gone=row.commit)
+    return Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)}, gone=row.commit)
 
 
 def pick(candidates: Iterable[Candidate], given: str) -> Candidate | None:

@@ -9,11 +9,11 @@ from vault_mem.errors import HeaderError
 from vault_mem.record import NamedTuple
 from vault_mem.repo import history
 from vault_mem.vault import choice, named, past, tree
+from vault_mem.vault.chosen import Chosen, NoSuchCapsuleError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vault_mem.capsule.selector import Candidate, Selection
-    from vault_mem.vault.choice import Chosen
     from vault_mem.vault.past import Past
     from vault_mem.vault.store import Store
 
@@ -59,11 +59,11 @@ def at(store: Store, text: str, *, now: float, named: str = "") -> Then:
 def _named(rows: dict[str, Past], candidates: tuple[Candidate, ...], book: index.Book, given: str, empty: Then) -> Then:
     found = named.pick(candidates, given)
     if found is None:
-        raise choice.NoSuchCapsuleError(f"no capsule had the id {plain(given)!r} then, or one that begins so")
+        raise NoSuchCapsuleError(f"no capsule had the id {plain(given)!r} then, or one that begins so")
     try:
         chosen = choice.with_parent(_opened(rows[found.path], found), candidates)
     except HeaderError as error:
-        raise choice.NoSuchCapsuleError(f"capsule {plain(given)!r} cannot be read: {plain(error)}") from error
+        raise NoSuchCapsuleError(f"capsule {plain(given)!r} cannot be read: {plain(error)}") from error
     delivery = book.delivery(selector.text_of(chosen.fields, "id"))
     selection = selector.Selection(found, selector.NAMED, ())
     return empty._replace(selection=selection, chosen=chosen, delivered=choice.delivered_line(delivery))
@@ -71,7 +71,7 @@ def _named(rows: dict[str, Past], candidates: tuple[Candidate, ...], book: index
 
 def _opened(row: Past, candidate: Candidate) -> Chosen:
     document = tree.text_of(row.data)
-    return choice.Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)})
+    return Chosen(candidate, document, {**(candidate.fields or {}), **header.read(document)})
 
 
 def _event(moment: history.Moment) -> lineage.Event:
