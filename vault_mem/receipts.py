@@ -69,7 +69,10 @@ class Intent(NamedTuple):
 
 
 class SessionRecord(NamedTuple):
-    """A session this seat has seen start: the client process (pid, start time) it belongs to, and what was handed to it."""
+    """A session this seat has seen start: the client process (pid, start time) it belongs to, and what was handed to it.
+
+    tmux, pane: `TMUX` and `TMUX_PANE` as its SessionStart hook had them, "" outside tmux.
+    """
 
     session: str
     pid: int = 0
@@ -78,6 +81,8 @@ class SessionRecord(NamedTuple):
     delivered: str = ""
     transcript: str = ""
     harness: str = ""
+    tmux: str = ""
+    pane: str = ""
 
 
 def _load(path: str) -> dict[str, Any]:
@@ -184,6 +189,8 @@ def load_session(runtime: str, session: str) -> SessionRecord | None:
         _text(value.get("delivered")),
         _text(value.get("transcript")),
         _text(value.get("harness")),
+        _text(value.get("tmux")),
+        _text(value.get("pane")),
     )
 
 

@@ -297,3 +297,17 @@ def test_the_loop_wakes_an_idle_session_and_the_fresh_one_once(world: Any, event
         loop.wait()
 
     assert world.submitted[1:] == ["'/clear'", "'0 wakes pending: run vault-mem wakes drain'"]
+
+
+def test_the_record_of_a_session_names_its_pane_so_that_no_process_has_to_be_looked_into(world: Any) -> None:
+    from vault_mem import receipts
+    from vault_mem.reset import watch
+
+    world.up()
+    record = receipts.load_session(str(world.runtime), world.sid)
+    assert record is not None
+    place = watch._pane(record._replace(pid=0))
+
+    assert place is not None
+    assert (place.socket, place.pane) == (world.socket, world.pane)
+    assert watch._pane(record._replace(pid=0, tmux="", pane="")) is None

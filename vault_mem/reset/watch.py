@@ -187,7 +187,10 @@ def _delivered(store: Store, record: SessionRecord, tunables: Tunables, memory: 
 
 
 def _pane(record: SessionRecord) -> tmux.Place | None:
-    """The pane that the client process itself was started in, as its environment says; checked by `keys.ready` before anything is typed."""
+    """The pane the session's SessionStart hook ran in, else the one its client was started in; `keys.ready` checks it before anything is typed."""
+    noted = tmux.place({"TMUX": record.tmux, "TMUX_PANE": record.pane})
+    if noted is not None:
+        return noted
     try:
         with open(f"/proc/{record.pid}/environ", "rb") as file:
             rows = file.read(1 << 20).decode("utf-8", "replace").split("\0")
