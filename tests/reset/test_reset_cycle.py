@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,6 +150,36 @@ def test_nothing_is_typed_into_a_pane_in_a_mode(world: Any, command: tuple[str, 
 
     assert token in said
     assert world.bytes == b""
+
+
+def test_nothing_is_typed_while_a_person_reads_back_with_vi_keys(world: Any, eventually: Callable[..., None]) -> None:
+    world.up()
+    world.tmux("set-option", "-g", "mode-keys", "vi")
+    world.receipt()
+    world.vm("reset", "clear")
+    ours, theirs = pty.openpty()
+    words = ["tmux", "-u", "-S", world.socket, "attach-session"]
+    environ = {**world.environ, "TERM": "xterm"}
+    client = subprocess.Popen(words, env=environ, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    try:
+        eventually(lambda: world.tmux("list-clients") != "")
+        os.write(ours, b"\x02[")
+        eventually(lambda: world.tmux("list-panes", "-F", "#{pane_mode}").strip() == "copy-mode")
+        world.turn_end()
+        said = world.watch()
+        assert "pane-in-mode" in said
+        assert (world.bytes, "attempt" in world.outcomes) == (b"", False)
+
+        os.write(ours, b"q")
+        eventually(lambda: world.tmux("list-panes", "-F", "#{pane_mode}").strip() == "")
+        world.watch()
+    finally:
+        client.terminate()
+        client.wait()
+        os.close(ours)
+        os.close(theirs)
+
+    assert world.submitted == ["'/clear'"]
 
 
 def test_nothing_is_typed_where_it_would_go_to_every_pane(world: Any) -> None:

@@ -1,4 +1,9 @@
-"""Every reason to refuse, asked inside the session's own client: exit 1, the token on standard error and in the log, and no byte typed."""
+"""Every reason to refuse, asked inside the session's own client: exit 1, the token on standard error and in the log, and no byte typed.
+
+Not made here: check 7 (the size cannot be read although the transcript was scanned a moment before: it would have to vanish between two calls),
+and check 38 alone (the person unknown at the last look before Enter; 39, the person who spoke, is asked at the same place and is tested below).
+A client that takes a line which arrives during a turn as text of its queue is not among the stand-in's manners.
+"""
 
 from __future__ import annotations
 
@@ -280,6 +285,17 @@ def test_a_pane_that_does_not_hold_the_client_is_refused(world: Any) -> None:
     try:
         refused(world, "pane-not-ours", before=f"TMUX_PANE={pane}")
     finally:
+        world.tmux("kill-pane", "-t", pane)
+
+
+def test_a_pane_whose_program_ended_is_refused(world: Any, eventually: Callable[..., None]) -> None:
+    world.tmux("set-option", "-g", "remain-on-exit", "on")
+    pane = world.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", world.pane, "true").strip()
+    try:
+        eventually(lambda: f"{pane} 1" in world.tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_dead}"))
+        refused(world, "pane-gone", before=f"TMUX_PANE={pane}")
+    finally:
+        world.tmux("set-option", "-g", "remain-on-exit", "off")
         world.tmux("kill-pane", "-t", pane)
 
 
