@@ -8,7 +8,7 @@ from vault_mem import jsontext, receipts, resume
 from vault_mem.capsule import selector
 from vault_mem.capsule.inert import clean
 from vault_mem.errors import MemoryRootError, VaultMemError
-from vault_mem.hooks import start, streams
+from vault_mem.hooks import answers, streams
 from vault_mem.resume import Answer, Request
 from vault_mem.vault import store as seats
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from vault_mem.hooks.start import Options
+    from vault_mem.hooks.answers import Options
 
 HELP = """usage: vault-mem resume [--source SOURCE] [--peek] [--capsule ID] [--at REV|DATE] [--json] [--root DIR]
 
@@ -77,14 +77,14 @@ def _answered(chosen: Options, request: Request, *, environ: Mapping[str, str], 
         streams.put(1, _dumped(document(answer)) if chosen.json else answer.text)
 
     if not request.peek:
-        answer = resume.hand_over(request, store, clock=streams.clock, token=start.mark(), say=say)
+        answer = resume.hand_over(request, store, clock=streams.clock, token=answers.mark(), say=say)
     else:
         if chosen.at:
-            answer = resume.then(request, store, chosen.at, now=now, token=start.mark())
+            answer = resume.then(request, store, chosen.at, now=now, token=answers.mark())
         else:
-            answer = resume.peek(request, store, now=now, token=start.mark())
+            answer = resume.peek(request, store, now=now, token=answers.mark())
         say(answer)
-    start.noted(request, store, answer, now=now)
+    answers.noted(request, store, answer, now=now)
     receipts.log(
         store.runtime,
         now=now,
@@ -109,7 +109,7 @@ def _failed(chosen: Options, request: Request, error: VaultMemError, *, now: flo
         finding = {"token": error.token, "severity": "fail", "where": "", "what": clean(str(error)), "fix": ""}
         streams.put(1, _dumped({**document(empty), "findings": [finding]}))
     elif bad_root:
-        streams.put(1, start.unresolved(request._replace(source=resume.CLEAR), str(error), now=now))
+        streams.put(1, answers.unresolved(request._replace(source=resume.CLEAR), str(error), now=now))
     streams.complain(error.token, str(error))
     return error.exit_code
 

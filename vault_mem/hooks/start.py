@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import files, injections, receipts, resume, trust
-from vault_mem.capsule import procedure, selector
+from vault_mem import files, receipts, resume, trust
 from vault_mem.capsule.inert import inert
 from vault_mem.errors import (
     MemoryRootError,
@@ -14,8 +13,7 @@ from vault_mem.errors import (
     VaultMemError,
 )
 from vault_mem.harness import registry
-from vault_mem.hooks import run, streams
-from vault_mem.record import NamedTuple
+from vault_mem.hooks import answers, run, streams
 from vault_mem.resume import Answer, Request
 from vault_mem.session import identity
 from vault_mem.vault import store as seats
@@ -36,28 +34,9 @@ NO_BRIEFING = (
     "DEGRADED: the context of this session was compacted and its checkpoint cannot be served ({why}). "
     "Re-check everything before you edit; what the memory holds of this session:"
 )
-NO_SELECTION = selector.Selection(None, selector.NONE, ())
 
 
-class Options(NamedTuple):
-    """What stood on the command line."""
-
-    source: str = ""
-    peek: bool = False
-    capsule: str = ""
-    at: str = ""
-    json: bool = False
-    root: str = ""
-    harness: str = ""
-    help: bool = False
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether these options make sense without a payload."""
-        return bool(self.source or self.peek or self.capsule or self.at or self.json or self.help)
-
-
-def options(arguments: list[str]) -> Options:
+def options(arguments: list[str]) -> answers.Options:
     """Read the command line; raises UsageError."""
     found: dict[str, str] = {}
     rest = list(arguments)
@@ -70,7 +49,7 @@ def options(arguments: list[str]) -> Options:
             found[name[2:]] = value if equals else rest.pop(0)
         else:
             raise UsageError(f"cannot understand {word!r}; see `vault-mem resume --help`")
-    return Options(
+    return answers.Options(
         found.get("source", ""),
         "peek" in found,
         found.get("capsule", ""),
@@ -101,7 +80,7 @@ def main(arguments: list[str]) -> int:
     return byhand.run(chosen, environ=os.environ, cwd=streams.cwd(), now=now)
 
 
-def _hook(chosen: Options, payload: bytes, *, now: float) -> int:
+def _hook(chosen: answers.Options, payload: bytes, *, now: float) -> int:
     try:
         if run.switched_off(os.environ):
             streams.complain("killed", "VAULT_MEM_OFF or LIFECYCLE_KILL_STOP_WRITER is set")
@@ -118,7 +97,7 @@ def _hook(chosen: Options, payload: bytes, *, now: float) -> int:
     return 0
 
 
-def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
+def _answer(chosen: answers.Options, event: HookEvent, *, now: float) -> None:
     cwd = event.cwd if os.path.isabs(event.cwd) else streams.cwd()
     source = chosen.source or event.source
     request = Request(
@@ -140,7 +119,7 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
         return
     except MemoryRootError as error:
         streams.complain(error.token, str(error))
-        streams.put_context(unresolved(request, str(error), now=now))
+        streams.put_context(answers.unresolved(request, str(error), now=now))
         return
     line = _conducted(os.environ)
     if line:
@@ -159,7 +138,7 @@ def _answer(chosen: Options, event: HookEvent, *, now: float) -> None:
         _briefed(request, event, store, now=now)
         return
     answer = _served(request, store, now=now)
-    noted(request, store, answer, now=now)
+    answers.noted(request, store, answer, now=now)
     receipts.log(
         store.runtime,
         now=now,
@@ -195,21 +174,6 @@ def _conducted(environ: Mapping[str, str]) -> str:
     return coordination.LINE.format(phase=phase, path=inert(path, limit=300))
 
 
-def noted(request: Request, store: seats.Store, answer: Answer, *, now: float) -> None:
-    """Keep what the session was told, and say in the log what of the declared lines was refused or held."""
-    if not answer.text or request.peek:
-        return
-    session = request.session or ""
-    try:
-        injections.note(store.runtime, session=session, source=request.source or "unknown", text=answer.text, at=now)
-    except OSError as error:
-        streams.complain("injection-unrecorded", str(error))
-    for line in answer.text.split("\n"):
-        if line.startswith("LIFECYCLE-EXTENSION:"):
-            receipts.log(store.runtime, now=now, door="resume", outcome="extension", session=session[:128], detail=line)
-            streams.complain("LIFECYCLE-EXTENSION", line)
-
-
 def _briefed(request: Request, event: HookEvent, store: seats.Store, *, now: float) -> None:
     """After a compaction: the session gets its own state back, whatever became of its capsule."""
     from vault_mem.hooks import compact
@@ -240,9 +204,11 @@ def _served(request: Request, store: seats.Store, *, now: float) -> Answer:
         tidy.swept(store)
     resume.started(request, store, now=now)
     if request.source == resume.CLEAR and not request.peek:
-        return resume.hand_over(request, store, clock=streams.clock, token=mark(), say=_say)
+        return resume.hand_over(request, store, clock=streams.clock, token=answers.mark(), say=_say)
     answer = (
-        resume.peek(request, store, now=now, token=mark()) if request.peek else resume.orient(request, store, now=now)
+        resume.peek(request, store, now=now, token=answers.mark())
+        if request.peek
+        else resume.orient(request, store, now=now)
     )
     try:
         _say(answer)
@@ -266,18 +232,3 @@ def _sweep(request: Request, store: seats.Store, *, now: float) -> None:
         receipts.log(
             store.runtime, now=now, door="sweep", outcome=outcome.token, detail=f"{outcome.capsule} {outcome.detail}"
         )
-
-
-def mark() -> str:
-    """A random mark around the data of one delivery: stored text cannot close a fence it does not know."""
-    return os.urandom(6).hex()
-
-
-def unresolved(request: Request, problem: str, *, now: float) -> str:
-    """What is said where the memory root is declared in a way that cannot be honoured: nothing was read."""
-    selection = NO_SELECTION._replace(unavailable="bad-memory-root")
-    if request.source == resume.CLEAR:
-        view = procedure.View(selection, procedure.Session(request.session), now, mark(), root_problem=problem)
-        return procedure.render(view)
-    fault = f"MEMORY ROOT UNRESOLVED: {inert(problem, limit=600)}. Nothing was read; fix the declaration, then run `vault-mem doctor`."
-    return procedure.orientation(None, path="", others=(), unavailable="bad-memory-root", faults=(fault,))
