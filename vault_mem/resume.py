@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 WAIT = 1.0
 CLEAR, COMPACT = "clear", "compact"
+MANUAL = "manual-"
+"""How the id of a consumer begins that no client session stands behind."""
 
 
 class Request(NamedTuple):
@@ -362,11 +364,7 @@ def _text(
     return procedure.render(
         procedure.View(
             selection=selection,
-            session=procedure.Session(
-                request.session,
-                receipts.boot_session(store.runtime),
-                os.path.relpath(f"{store.runtime}/boot-receipt.json", store.seat.root).replace(os.sep, "/"),
-            ),
+            session=_session(request, store),
             now=now,
             token=token,
             fields=fields,
@@ -404,6 +402,17 @@ def _moved(
         )
     except (OSError, ValueError) as error:
         return (f"  DRIFT of the project: unknown ({inert(str(error), limit=120)})",)
+
+
+def _session(request: Request, store: Store) -> procedure.Session:
+    """Who asks; a hand-over by hand without a client has no start event that a receipt could confirm."""
+    if request.session and request.session.startswith(MANUAL):
+        return procedure.Session(request.session, source="asked for by hand, no client session")
+    return procedure.Session(
+        request.session,
+        receipts.boot_session(store.runtime),
+        os.path.relpath(f"{store.runtime}/boot-receipt.json", store.seat.root).replace(os.sep, "/"),
+    )
 
 
 def _declared(root: str, capsule: str) -> procedure.Extension:

@@ -99,13 +99,30 @@ def test_fractions_of_a_second_count() -> None:
     ("Unknown: no operator objective was captured in this session.", "Unknown: no human objective was captured"),
 )
 def test_a_placeholder_loses_to_an_older_real_one_and_wins_alone(wording: str) -> None:
-    placeholder, real = capsule("p", 10, objective=wording), capsule("r", 1000)
+    nothing = "No concrete next action was captured in this Stop delta."
+    placeholder, real = capsule("p", 10, objective=wording, next_valid_action=nothing), capsule("r", 1000)
 
     both = select([placeholder, real], now=NOW, facts=facts())
     alone = select([placeholder], now=NOW, facts=facts())
 
     assert (both.chosen, reasons(both)) == (real, {"p": "placeholder-demoted"})
     assert (alone.chosen, alone.tier) == (placeholder, selector.PLACEHOLDER)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    (
+        {"objective": "Unknown: no operator objective was captured in this session."},
+        {"next_valid_action": "No concrete next action was captured in this Stop delta."},
+    ),
+    ids=("objective", "next-action"),
+)
+def test_a_newer_capsule_that_knows_one_of_the_two_comes_before_an_older_one(unknown: dict[str, str]) -> None:
+    newer, older = capsule("n", 10, **unknown), capsule("o", 1000)
+
+    found = select([newer, older], now=NOW, facts=facts())
+
+    assert (found.chosen, found.tier, reasons(found)) == (newer, selector.ACTIVE, {"o": "older-active"})
 
 
 def test_the_session_just_cleared_comes_before_a_newer_one_of_another_session() -> None:

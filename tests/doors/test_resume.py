@@ -68,7 +68,7 @@ def test_at_a_revision_shows_what_would_have_been_handed_out_then(
     assert 'objective: "Split the parser."' in text
     assert "Paint the shed" not in text
     assert document["capsule"]["id"] == session.capsule().stem
-    assert document["tier"] == "placeholder"
+    assert document["tier"] == "active"
     assert "re-delivery" in spent.stdout.decode()
     assert events() == seen
 
@@ -164,7 +164,7 @@ def test_json_of_a_hand_over_is_what_is_delivered_and_a_closed_pipe_consumes_not
     document = answered(session.run("resume", "--source", "clear", "--json", cwd=session.seat, check=True))
 
     assert document["outcome"] == "delivered"
-    assert document["tier"] == "placeholder"
+    assert document["tier"] == "active"
     assert events()[-1] == "consume"
 
 

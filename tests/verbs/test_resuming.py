@@ -416,3 +416,13 @@ def test_with_the_setting_only_capsules_of_the_project_are_handed_out(
     )
     assert 'objective: "Split the parser."' in text
     assert '1x other-project ("elsewhere")' in text
+
+
+def test_by_hand_without_a_client_no_start_event_is_claimed(session: Session) -> None:
+    session.turn("Split the parser.", "Split.")
+
+    text = session.run("resume", "--source", "clear", cwd=session.seat, check=True).stdout.decode()
+
+    assert "source: asked for by hand, no client session" in text
+    assert "MISMATCH" not in text
+    assert 'session_id: "manual-' in text

@@ -73,6 +73,7 @@ class Session(NamedTuple):
     id: str | None
     receipt: str | None = None
     receipt_path: str = ""
+    source: str = "the client's start event"
 
 
 class Extension(NamedTuple):
@@ -243,7 +244,7 @@ def session_block(session: Session) -> str:
     lines = [
         "CURRENT SESSION (deterministic, the ONLY authoritative session id):",
         f"  session_id: {inert(session.id, limit=120)}",
-        "  source: the client's start event",
+        f"  source: {session.source}",
     ]
     if session.receipt is not None and session.receipt == session.id:
         lines.append("  receipt cross-check: match")

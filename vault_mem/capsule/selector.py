@@ -141,8 +141,8 @@ def session_of(candidate: Candidate) -> str:
 
 
 def is_placeholder(fields: Mapping[str, Value]) -> bool:
-    """Whether objective or next action only says that nothing was captured."""
-    return gate.not_captured(text_of(fields, "objective")) or gate.not_captured(text_of(fields, "next_valid_action"))
+    """Whether neither objective nor next action says anything that was captured; one of the two is worth more than an older capsule."""
+    return gate.not_captured(text_of(fields, "objective")) and gate.not_captured(text_of(fields, "next_valid_action"))
 
 
 _TIMES: dict[str, float | None] = {}

@@ -116,7 +116,7 @@ def _failed(chosen: Options, request: Request, error: VaultMemError, *, now: flo
 
 def manual(now: float) -> str:
     """A consumer for a delivery that no client session asked for: it counts as having saved nothing. Time first, so that it sorts."""
-    return f"manual-{round(now * 1000):011x}-{os.urandom(5).hex()}"
+    return f"{resume.MANUAL}{round(now * 1000):011x}-{os.urandom(5).hex()}"
 
 
 def document(answer: Answer) -> dict[str, Any]:

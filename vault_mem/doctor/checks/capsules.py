@@ -85,7 +85,10 @@ def _choice(scene: Scene) -> Iterator[Finding]:
         return
     if selection.tier == selector.PLACEHOLDER and selection.chosen:
         yield found(
-            "only-placeholders", selection.chosen.path, "objective or next action was not captured", "vault-mem explain"
+            "only-placeholders",
+            selection.chosen.path,
+            "neither objective nor next action was captured",
+            "vault-mem explain",
         )
     active = sum(
         1
