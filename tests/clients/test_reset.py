@@ -108,7 +108,10 @@ def test_a_session_over_the_ceiling_is_swept_cleared_and_taken_up_again(
     (handed,) = vault.events("consume")
     assert (handed["Capsule-Session"], handed["Capsule-Consumer"]) == (old, new)
     assert next(row["Capsule-Event"] for row in vault.events() if row["Capsule-Id"] == handed["Capsule-Id"]) == "write"
-    assert outcomes(vault) == ["requested", "attempt", "submitted", "confirmed"]
+    # On a busy machine the client may still be at its last words when it is first looked at: that look is refused, and types nothing.
+    begun, *looks, attempt, submitted, confirmed = outcomes(vault)
+    assert (begun, attempt, submitted, confirmed) == ("requested", "attempt", "submitted", "confirmed")
+    assert set(looks) <= {"refused"}
     assert "UNENFORCED" not in watcher.read_text()
     typed = [row for row in claude.said(old) if row["type"] == "user" and "wakes pending" in str(row["message"])]
     assert len(typed) == 1
