@@ -216,7 +216,14 @@ FAULTS = (
     ("capsule-duplicate-id", doubled_id, None),
     ("capsule-anchors", damaged_sections, None),
     ("capsule-invalid", bad_capsule(waiting_on="null"), None),
-    ("only-placeholders", bad_capsule(next_valid_action="No concrete next action was captured."), None),
+    (
+        "only-placeholders",
+        bad_capsule(
+            objective="Unknown: no operator objective was captured in this session.",
+            next_valid_action="No concrete next action was captured.",
+        ),
+        None,
+    ),
     ("capsules-waiting", many, None),
 )
 
