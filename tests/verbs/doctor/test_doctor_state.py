@@ -216,15 +216,14 @@ FAULTS = (
     ("capsule-duplicate-id", doubled_id, None),
     ("capsule-anchors", damaged_sections, None),
     ("capsule-invalid", bad_capsule(waiting_on="null"), None),
-    (
-        "only-placeholders",
-        bad_capsule(
-            objective="Unknown: no operator objective was captured in this session.",
-            next_valid_action="No concrete next action was captured.",
-        ),
-        None,
-    ),
+    ("only-placeholders", lambda box: KNOWS_NOTHING(box), None),
     ("capsules-waiting", many, None),
+)
+
+
+KNOWS_NOTHING = bad_capsule(
+    objective='"Unknown: no operator objective was captured in this session."',
+    next_valid_action="No concrete next action was captured.",
 )
 
 
