@@ -216,7 +216,7 @@ FAULTS = (
     ("capsule-duplicate-id", doubled_id, None),
     ("capsule-anchors", damaged_sections, None),
     ("capsule-invalid", bad_capsule(waiting_on="null"), None),
-    ("only-placeholders", lambda box: KNOWS_NOTHING(box), None),
+    ("only-placeholders", lambda box: KNOWS_NOTHING(box), None),  # noqa: PLW0108 - defined below its table
     ("capsules-waiting", many, None),
 )
 
