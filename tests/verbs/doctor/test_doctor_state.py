@@ -190,6 +190,11 @@ def undrained(box: Any) -> None:
 
 
 FIX, COMMAND = "fix", "command"
+KNOWS_NOTHING = bad_capsule(
+    objective='"Unknown: no operator objective was captured in this session."',
+    next_valid_action="No concrete next action was captured.",
+)
+
 FAULTS = (
     ("runtime-unusable", runtime_is_a_file, COMMAND),
     ("runtime-unusable", runtime_is_a_link, COMMAND),
@@ -216,14 +221,8 @@ FAULTS = (
     ("capsule-duplicate-id", doubled_id, None),
     ("capsule-anchors", damaged_sections, None),
     ("capsule-invalid", bad_capsule(waiting_on="null"), None),
-    ("only-placeholders", lambda box: KNOWS_NOTHING(box), None),  # noqa: PLW0108 - defined below its table
+    ("only-placeholders", KNOWS_NOTHING, None),
     ("capsules-waiting", many, None),
-)
-
-
-KNOWS_NOTHING = bad_capsule(
-    objective='"Unknown: no operator objective was captured in this session."',
-    next_valid_action="No concrete next action was captured.",
 )
 
 
