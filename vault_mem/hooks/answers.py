@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from vault_mem.resume import Answer, Request
     from vault_mem.vault.store import Store
 
+UNDONE = ("not-delivered", "consume-pending", "consume-unrecordable", "lock-busy")
+"""Outcomes that a person must hear of: something was not handed over, or is not recorded yet."""
 NO_SELECTION = selector.Selection(None, selector.NONE, ())
 
 
@@ -36,7 +38,22 @@ class Options(NamedTuple):
         return bool(self.source or self.peek or self.capsule or self.at or self.json or self.help)
 
 
-def noted(request: Request, store: Store, answer: Answer, *, now: float) -> None:
+def recorded(request: Request, store: Store, answer: Answer, *, now: float) -> None:
+    """Keep what was told, log what came of it, and say on standard error what was not done as asked."""
+    _noted(request, store, answer, now=now)
+    receipts.log(
+        store.runtime,
+        now=now,
+        door="resume",
+        outcome=answer.token,
+        session=(request.session or "")[:128],
+        detail=f"{answer.capsule} {answer.detail}",
+    )
+    if answer.token in UNDONE:
+        streams.complain(answer.token, answer.detail or answer.token)
+
+
+def _noted(request: Request, store: Store, answer: Answer, *, now: float) -> None:
     """Keep what the session was told, and say in the log what of the declared lines was refused or held."""
     if not answer.text or request.peek:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import jsontext, receipts, resume
+from vault_mem import jsontext, resume
 from vault_mem.capsule import selector
 from vault_mem.capsule.inert import clean
 from vault_mem.errors import MemoryRootError, VaultMemError
@@ -43,7 +43,6 @@ KEYS = (
     "session_id",
     "harness",
 )
-NOTHING_SAID = ("not-delivered", "consume-pending", "consume-unrecordable", "lock-busy")
 
 
 def run(chosen: Options, *, environ: Mapping[str, str], cwd: str, now: float) -> int:
@@ -84,17 +83,7 @@ def _answered(chosen: Options, request: Request, *, environ: Mapping[str, str], 
         else:
             answer = resume.peek(request, store, now=now, token=answers.mark())
         say(answer)
-    answers.noted(request, store, answer, now=now)
-    receipts.log(
-        store.runtime,
-        now=now,
-        door="resume",
-        outcome=answer.token,
-        session=(request.session or "")[:128],
-        detail=f"{answer.capsule} {answer.detail}",
-    )
-    if answer.token in NOTHING_SAID:
-        streams.complain(answer.token, answer.detail or answer.token)
+    answers.recorded(request, store, answer, now=now)
     if answer.token == "not-delivered":
         return 1
     return 0 if answer.selection.chosen is not None and answer.capsule else 4

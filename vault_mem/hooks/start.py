@@ -138,17 +138,7 @@ def _answer(chosen: answers.Options, event: HookEvent, *, now: float) -> None:
         _briefed(request, event, store, now=now)
         return
     answer = _served(request, store, now=now)
-    answers.noted(request, store, answer, now=now)
-    receipts.log(
-        store.runtime,
-        now=now,
-        door="resume",
-        outcome=answer.token,
-        session=(request.session or "")[:128],
-        detail=f"{answer.capsule} {answer.detail}",
-    )
-    if answer.token in ("not-delivered", "consume-pending", "consume-unrecordable", "lock-busy"):
-        streams.complain(answer.token, answer.detail or answer.token)
+    answers.recorded(request, store, answer, now=now)
     if source == "startup":
         # The one start that nobody waits for; a client that dies never ends its session.
         from vault_mem.vault import upkeep
