@@ -1,4 +1,4 @@
-"""The new lines of a transcript since the last hook: streamed, in bounded memory, complete lines only."""
+"""The lines of a transcript in bounded memory: those since the last hook, complete ones only, or all of them from the end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 18
 LONGEST = 1 << 26  # a longer line is passed over, never held
+BACK = 1 << 20  # bytes read at once from the end
+LONGEST_BACK = 8 << 20
 FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 MARKED = 256  # bytes before the offset that tell whether the file is still the one that was read
 
@@ -115,3 +117,34 @@ class Delta:
             self.position = Position(end, self._inode, self._mark(end), read)
         finally:
             self.close()
+
+
+def backwards(handle: int, size: int, *, floor: int = 0, block: int = BACK) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each line, last first; the first may be half written. A line longer than LONGEST_BACK is passed over, never held.
+
+    Nothing before *floor* is read; of a floor above 0 the line that stands there is not told, for its beginning may lie before it.
+    """
+    end = size
+    parts: list[bytes] = []
+    held, skipping = 0, False
+    while end > floor:
+        begin = max(floor, end - block)
+        data = os.pread(handle, end - begin, begin)
+        pieces = data.split(b"\n")
+        del data
+        if len(pieces) > 1:
+            at = begin + sum(len(piece) + 1 for piece in pieces[:-1])
+            if not skipping:
+                yield at, b"".join([pieces[-1], *reversed(parts)])
+            parts, held, skipping = [], 0, False
+            for piece in reversed(pieces[1:-1]):
+                at -= len(piece) + 1
+                if piece:
+                    yield at, piece
+        parts.append(pieces[0])
+        held += len(pieces[0])
+        if held > LONGEST_BACK:
+            parts, held, skipping = [], 0, True
+        end = begin
+    if parts and not skipping and not floor:
+        yield 0, b"".join(reversed(parts))

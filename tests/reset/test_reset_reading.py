@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vault_mem import tunables, wakes
+from vault_mem import transcript, tunables, wakes
 from vault_mem.reset import measure
 
 if TYPE_CHECKING:
@@ -90,14 +90,15 @@ def test_a_person_far_back_is_still_found(tmp_path: Path) -> None:
     assert found.human.uuid == "far"
 
 
-def test_lines_come_backwards_whatever_the_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_come_backwards_whatever_the_blocks(tmp_path: Path) -> None:
     lines = [b"x" * n for n in (1, 5, 17, 64, 3, 200, 2)]
     path = tmp_path / "f"
     path.write_bytes(b"\n".join(lines) + b"\n")
     for block in (1, 7, 64, 4096):
-        monkeypatch.setattr(measure, "BLOCK", block)
         with path.open("rb") as file:
-            got = [(at, line) for at, line in measure.backwards(file.fileno(), path.stat().st_size) if line]
+            got = [
+                (at, line) for at, line in transcript.backwards(file.fileno(), path.stat().st_size, block=block) if line
+            ]
         assert [line for _, line in got] == lines[::-1]
         data = path.read_bytes()
         assert all(data[at : at + len(line)] == line for at, line in got)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import stamps
+from vault_mem import stamps, transcript
 from vault_mem.harness import rows
 from vault_mem.record import NamedTuple
 from vault_mem.session import usage
@@ -85,16 +85,8 @@ def _backwards(path: str) -> Iterator[bytes]:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
     try:
         end = os.fstat(handle).st_size
-        floor = max(0, end - LIMIT)
-        held = b""
-        while end > floor:
-            start = max(floor, end - BLOCK)
-            held = os.pread(handle, end - start, start) + held
-            end = start
-            first, *whole = held.split(b"\n")
-            yield from (line for line in reversed(whole) if line)
-            held = first
-        if not floor and held:
-            yield held
+        for _, line in transcript.backwards(handle, end, floor=max(0, end - LIMIT), block=BLOCK):
+            if line:
+                yield line
     finally:
         os.close(handle)

@@ -9,19 +9,17 @@ import os
 import stat
 from dataclasses import dataclass
 
-from vault_mem import files, stamps
+from vault_mem import files, stamps, transcript
 from vault_mem.digest import sha256
 from vault_mem.harness import rows
 from vault_mem.session import meter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from vault_mem.session.meter import Human, Row, Typed
 
-BLOCK = 1 << 20
-LONGEST = 8 << 20
 DIGEST = 1 << 16
 
 
@@ -73,7 +71,7 @@ def _scan(
     boundary, named, reached, answered = False, "", size, False
     started: dict[str, None] = {}
     ended: set[str] = set()
-    for at, line in backwards(handle, size):
+    for at, line in transcript.backwards(handle, size):
         reached = at
         in_window = size - at <= tail
         if (tokens is not None or boundary) and human is not None and not in_window:
@@ -143,31 +141,3 @@ def _background(line: bytes, started: dict[str, None], ended: set[str]) -> None:
     if b"<task-notification>" in line:
         for part in line.split(b"<task-id>")[1:]:
             ended.add(part.partition(b"</task-id>")[0].decode("utf-8", "replace").strip())
-
-
-def backwards(handle: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each line, last first; the first may be half written. A line longer than LONGEST is passed over, never held."""
-    end = size
-    parts: list[bytes] = []
-    held, skipping = 0, False
-    while end > 0:
-        begin = max(0, end - BLOCK)
-        block = os.pread(handle, end - begin, begin)
-        pieces = block.split(b"\n")
-        del block
-        if len(pieces) > 1:
-            at = begin + sum(len(piece) + 1 for piece in pieces[:-1])
-            if not skipping:
-                yield at, b"".join([pieces[-1], *reversed(parts)])
-            parts, held, skipping = [], 0, False
-            for piece in reversed(pieces[1:-1]):
-                at -= len(piece) + 1
-                if piece:
-                    yield at, piece
-        parts.append(pieces[0])
-        held += len(pieces[0])
-        if held > LONGEST:
-            parts, held, skipping = [], 0, True
-        end = begin
-    if parts and not skipping:
-        yield 0, b"".join(reversed(parts))
