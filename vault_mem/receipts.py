@@ -199,14 +199,22 @@ def store_session(runtime: str, record: SessionRecord) -> None:
     _store(f"{runtime}/sessions/{record.session}.json", record._asdict())
 
 
-def _newest_names(directory: str, limit: int) -> list[str]:
-    """Names of the JSON files in a directory without their ending, most recently written first."""
+def _written(directory: str) -> list[tuple[float, str]]:
+    """When each JSON file in a directory was last written, and its name without the ending."""
     try:
         with os.scandir(directory) as found:
-            rows = [(entry.stat().st_mtime, entry.name[:-5]) for entry in found if entry.name.endswith(".json")]
+            return [(entry.stat().st_mtime, entry.name[:-5]) for entry in found if entry.name.endswith(".json")]
     except OSError:
         return []
-    return [name for _, name in sorted(rows, reverse=True)[:limit]]
+
+
+def _newest_names(directory: str, limit: int) -> list[str]:
+    return [name for _, name in sorted(_written(directory), reverse=True)[:limit]]
+
+
+def seen(runtime: str) -> list[tuple[float, str]]:
+    """When this seat last wrote about a session, and its safe id; a session may stand there twice."""
+    return _written(f"{runtime}/sessions") + _written(f"{runtime}/cursors")
 
 
 def sessions_of(runtime: str, *, pid: int, started: str) -> tuple[SessionRecord, ...]:

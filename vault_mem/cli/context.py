@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from vault_mem import checkpoints, jsontext, receipts, stamps
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.cli.arguments import Parser
@@ -110,19 +108,7 @@ def _named(store: Store, chosen: argparse.Namespace) -> str:
     if chosen.session or _own(store):
         return identity.safe_id(chosen.session) if chosen.session else _own(store)
     found = [(state.updated, state.session) for state in checkpoints.states(store.runtime)]
-    return max(found + _seen(store), default=(0.0, ""))[1]
-
-
-def _seen(store: Store) -> list[tuple[float, str]]:
-    """When this seat last wrote about each session, and its safe id."""
-    found: list[tuple[float, str]] = []
-    for folder in ("sessions", "cursors"):
-        try:
-            with os.scandir(f"{store.runtime}/{folder}") as rows:
-                found += [(row.stat().st_mtime, row.name[:-5]) for row in rows if row.name.endswith(".json")]
-        except OSError:
-            continue
-    return found
+    return max(found + receipts.seen(store.runtime), default=(0.0, ""))[1]
 
 
 def _wanted(store: Store, chosen: argparse.Namespace) -> str:
@@ -160,7 +146,7 @@ def _row(store: Store, state: State) -> dict[str, Any]:
 def _known(store: Store, session: str) -> tuple[State, ...]:
     """The sessions with a compaction behind them, then the recent ones without: how full these are can be told all the same."""
     held = {state.session: state for state in checkpoints.states(store.runtime)}
-    seen = list(dict.fromkeys(name for _, name in sorted(_seen(store), reverse=True)))
+    seen = list(dict.fromkeys(name for _, name in sorted(receipts.seen(store.runtime), reverse=True)))
     for name in seen[:RECENT] if not session else [name for name in seen if name == session]:
         if name not in held:
             record = receipts.load_session(store.runtime, name)
