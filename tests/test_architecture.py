@@ -87,6 +87,7 @@ FLOORS = {
             "doctor",
             "importing",
             "install",
+            "journal",
             "look",
             "replay",
             "reset",

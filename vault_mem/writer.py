@@ -289,16 +289,6 @@ def _land(
     return Outcome(SAVED, f"{done.backend}", name, done.oid, problems)
 
 
-def note_prompt(event: HookEvent, store: Store, *, now: float) -> Outcome:
-    """Keep a prompt in the journal, redacted, before the client can lose it."""
-    if not event.session_id:
-        raise BadPayloadError("the payload has no session_id")
-    if event.prompt.strip():
-        prompt = redact.redact(event.prompt, redact.environment_secrets(store.environ))
-        receipts.journal(store.runtime, now=now, session=identity.safe_id(event.session_id), prompt=prompt)
-    return Outcome("noted")
-
-
 def hand_off(event: HookEvent, store: Store) -> None:
     """This client cleared this session: the next session of the same process starts from its capsule."""
     pid, started = clientprocess.of(os.getpid(), environ=store.environ)

@@ -165,13 +165,15 @@ def _act(chosen: Options, event: HookEvent, store: Store, *, now: float) -> Outc
         return Outcome(*compact.before(event, store, now=now, wait=SAVING[chosen.event]))
     if chosen.event in QUIET:
         return _caught_up(chosen, event, store, now=now) or Outcome("nothing-to-do")
-    from vault_mem import writer
-
     if chosen.event in NOTING:
-        noted = Outcome(writer.note_prompt(event, store, now=now).token)
+        from vault_mem import journal
+
+        journal.note(event, store, now=now)
         _caught_up(chosen, event, store, now=now)
         _woken(event, store, now=now)
-        return noted
+        return Outcome("noted")
+    from vault_mem import writer
+
     saved = writer.save(event, store, now=now, wait=SAVING[chosen.event])
     if chosen.event == "session-end" and event.reason == "clear":
         writer.hand_off(event, store)
