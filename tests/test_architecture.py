@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vault_mem import usual
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,6 +47,7 @@ FLOORS = {
             "redactvalues",
             "report",
             "stamps",
+            "usual",
             "version",
         ),
         GROUND,
@@ -125,7 +128,7 @@ HEAVY = _words(
 )
 FOREIGN_MODULES = 25
 """Of the standard library, beyond those of an empty program. Our own come out of one file (`vault_mem.image`) at 40 µs each."""
-OWN_MODULES = 64
+OWN_MODULES = 65
 
 
 def _modules() -> dict[str, Path]:
@@ -379,8 +382,8 @@ def test_the_readme_names_the_demo_and_the_tests_and_both_can_be_started() -> No
 START = "import sys; from vault_mem.entry import main; sys.exit(main())"
 
 
-def _imported(*arguments: str, stdin: bytes, cwd: Path, environ: dict[str, str]) -> set[str]:
-    """The modules that one run of the program imports."""
+def _imports_told(*arguments: str, stdin: bytes, cwd: Path, environ: dict[str, str]) -> list[str]:
+    """The modules that one run of the program imports, in the order in which their imports end."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", START, *arguments],
         input=stdin,
@@ -392,7 +395,11 @@ def _imported(*arguments: str, stdin: bytes, cwd: Path, environ: dict[str, str])
     )
     said = done.stderr.decode("utf-8", "replace")
     assert done.returncode == 0, said
-    return {line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")}
+    return [line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")]
+
+
+def _imported(*arguments: str, stdin: bytes, cwd: Path, environ: dict[str, str]) -> set[str]:
+    return set(_imports_told(*arguments, stdin=stdin, cwd=cwd, environ=environ))
 
 
 def _bare(cwd: Path, environ: dict[str, str]) -> set[str]:
@@ -478,6 +485,46 @@ def test_an_ordinary_hook_imports_little_and_nothing_heavy(
     own = {name for name in imported if name.partition(".")[0] == "vault_mem"}
     assert len(imported - own) <= FOREIGN_MODULES, sorted(imported - own)
     assert len(own) <= OWN_MODULES, sorted(own)
+
+
+def _order(*arguments: str, stdin: bytes, cwd: Path, environ: dict[str, str]) -> list[str]:
+    """Our modules that one run of the program imports, in the order in which their imports end."""
+    early = ("vault_mem", "vault_mem.entry", "vault_mem.image")
+    lines = _imports_told(*arguments, stdin=stdin, cwd=cwd, environ=environ)
+    return [name.removeprefix("vault_mem.") for name in lines if name.startswith("vault_mem") and name not in early]
+
+
+@pytest.mark.parametrize(
+    ("event", "arguments", "stages"),
+    (
+        pytest.param("Stop", ("hook", "stop"), ("hook", "saving"), id="stop"),
+        pytest.param("UserPromptSubmit", ("hook", "user-prompt-submit"), ("hook", "user-prompt-submit"), id="prompt"),
+        pytest.param("PostToolUse", ("hook", "post-tool-use"), ("hook", "post-tool-use"), id="tool"),
+        pytest.param("SessionStart", ("resume",), ("resume",), id="resume on clear"),
+    ),
+)
+def test_what_is_run_ahead_is_what_an_ordinary_hook_imports(
+    event: str,
+    arguments: tuple[str, ...],
+    stages: tuple[str, ...],
+    seat: Path,
+    ordinary_turn: dict[str, Any],
+    environ: dict[str, str],
+) -> None:
+    first = json.dumps({**ordinary_turn, "hook_event_name": "Stop"}).encode()
+    _imported("hook", "stop", stdin=first, cwd=seat, environ=environ)
+    if event == "Stop":
+        transcript = Path(ordinary_turn["transcript_path"])
+        rows = transcript.read_text(encoding="utf-8").replace('"uuid": "u', '"uuid": "v').replace("a.py", "b.py")
+        with transcript.open("a", encoding="utf-8") as out:
+            out.write(rows.replace("T10:00:0", "T10:01:0").replace("the old name", "the new one"))
+    session = "fresh" if event == "SessionStart" else ordinary_turn["session_id"]
+    payload = {**ordinary_turn, "hook_event_name": event, "session_id": session}
+
+    order = _order(*arguments, stdin=json.dumps(payload).encode(), cwd=seat, environ=environ)
+
+    listed = [name for stage in stages for name in usual.STAGES[stage].split()]
+    assert order == listed, "write into vault_mem/usual.py: " + " ".join(order)
 
 
 def test_an_ordinary_save_and_a_delivery_start_at_most_one_program(

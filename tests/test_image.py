@@ -18,6 +18,20 @@ import vault_mem.roots
 print(type(vault_mem.roots.__loader__).__name__)
 print(image.refresh(served))
 """
+AHEAD = """
+import sys
+from vault_mem import image
+served = image.install()
+image.ahead("hook")
+image.ahead("post-tool-use")
+run = sorted(name for name in sys.modules if name.startswith("vault_mem.") and name not in ("vault_mem.image",))
+from vault_mem import receipts
+from vault_mem.session import identity
+assert receipts.files is sys.modules["vault_mem.files"] and identity.safe_id("a") == "a"
+assert sys.modules["vault_mem.session"].identity is identity
+print(type(receipts.__loader__).__name__, receipts.__spec__.name, receipts.__package__, *run)
+image.refresh(served)
+"""
 
 
 @pytest.fixture
@@ -26,10 +40,10 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "lib/vault_mem"
 
 
-def probe(package: Path, **more: str) -> list[str]:
+def probe(package: Path, what: str = PROBE, **more: str) -> list[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
-        [sys.executable, "-c", PROBE],
+        [sys.executable, "-c", what],
         cwd=package.parent,
         env={**environ, "PYTHONPATH": str(package.parent), **more},
         capture_output=True,
@@ -110,3 +124,45 @@ def test_a_command_that_looks_has_an_image_of_its_own_and_all_of_its_text_gets_o
     )
     assert lost.returncode not in (0, 2)
     assert lost.stderr
+
+
+def test_a_stage_is_run_ahead_as_an_import_would_have_run_it(package: Path) -> None:
+    first, second = probe(package, AHEAD), probe(package, AHEAD)
+
+    assert first == ["SourceFileLoader", "vault_mem.receipts", "vault_mem"]
+    assert second[:3] == ["Image", "vault_mem.receipts", "vault_mem"]
+    assert {"vault_mem.receipts", "vault_mem.session.identity"} <= set(second[3:])
+
+
+def test_a_stage_stops_where_a_source_has_changed(package: Path) -> None:
+    probe(package, AHEAD)
+    probe(package, AHEAD)
+    source = package / "receipts.py"
+    source.write_text(source.read_text("utf-8") + "\nADDED = 1\n", encoding="utf-8")
+
+    changed, after = probe(package, AHEAD), probe(package, AHEAD)
+
+    assert changed[0] == "SourceFileLoader"
+    assert "vault_mem.session.identity" not in changed[3:]
+    assert after[0] == "Image"
+    assert {"vault_mem.receipts", "vault_mem.session.identity"} <= set(after[3:])
+
+
+def test_a_module_that_fails_while_it_is_run_ahead_is_not_left_behind(package: Path) -> None:
+    source = package / "receipts.py"
+    broken = '\nif os.environ.get("BROKEN"):\n    import no_such_module\n'
+    source.write_text(source.read_text("utf-8") + broken, encoding="utf-8")
+    probe(package, AHEAD)
+    tried = AHEAD.replace('image.ahead("post-tool-use")', TRIED)
+
+    assert probe(package, AHEAD)[0] == "Image"
+    assert probe(package, tried, BROKEN="1") == ["no_such_module", "False"]
+
+
+TRIED = """
+try:
+    image.ahead("post-tool-use")
+except ModuleNotFoundError as error:
+    print(error.name, "vault_mem.receipts" in sys.modules)
+    sys.exit()
+"""

@@ -31,6 +31,7 @@ def script() -> None:
 
     served = image.install()
     try:
+        served.ahead(given[0])
         code = main(given)
         image.refresh(served)
     except BaseException as error:  # noqa: BLE001 - the doors catch what they can name; a session never gets a traceback

@@ -261,7 +261,9 @@ def measured(cases: list[Case], rounds: int) -> dict[str, list[float]]:
 def structure(case: Case) -> Shape:
     """Children, modules beyond a bare interpreter, imports that a hook must not make."""
     bare = _modules((sys.executable, "-X", "importtime", "-I", "-c", "pass"), b"", case)
-    own = _modules((sys.executable, "-X", "importtime", *case.command), case.prepare(), case) - bare
+    # Without the image: what is run out of it, Python does not count as imported.
+    start = "import sys; from vault_mem.entry import main; sys.exit(main())"
+    own = _modules((sys.executable, "-X", "importtime", "-c", start, *case.command[1:]), case.prepare(), case) - bare
     case.check()
     children, how = _children(case)
     return Shape(children, how, len(own), sorted(own & set(HEAVY.split())))

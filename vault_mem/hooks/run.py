@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from vault_mem import processes
+from vault_mem import image, processes
 from vault_mem.errors import UntrustedSeatError, VaultMemError
 from vault_mem.harness import registry
 from vault_mem.hooks import streams
@@ -137,6 +137,7 @@ def _run(chosen: Options, event: HookEvent, environ: Mapping[str, str], *, now: 
         seat = seats.find(explicit=chosen.root, environ=environ, cwd=event.cwd)
         trust.note_untrusted(chosen.event, seat.memory.path, environ=environ, now=now)
         raise
+    image.ahead("saving" if chosen.event in SAVING else chosen.event)
     from vault_mem import receipts
 
     try:
