@@ -8,7 +8,8 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 LOOKING = ("list", "show", "diff", "log", "explain")
 """Commands that only look at the vault: started often, by people and by skills."""
@@ -22,7 +23,10 @@ def script() -> None:
     """
     given = sys.argv[1:]
     open_standard_streams()
-    if given[:1] not in (["hook"], ["resume"]):
+    hot = given[:1] in (["hook"], ["resume"])
+    if sys.flags.no_site:
+        _without_site(hot=hot)
+    if not hot:
         sys.exit(_looked(given) if given and given[0] in LOOKING else main(given))
     import gc
 
@@ -41,6 +45,31 @@ def script() -> None:
         except OSError:
             pass
     os._exit(code)
+
+
+def _without_site(*, hot: bool) -> None:
+    """What our own script starts (`install/launcher.py`): a Python that knows no packages yet. A hook asks for them only when it needs one."""
+    if hot:
+        sys.meta_path.append(_Packages())
+        return
+    import site
+
+    site.main()
+
+
+class _Packages:
+    """The last to be asked for a module: looks where an ordinary Python would have looked from the start."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module, with the folders of installed packages on the path from now on."""
+        sys.meta_path.remove(self)
+        import site
+        from importlib.machinery import PathFinder
+
+        site.main()
+        return PathFinder.find_spec(name, path, target)
 
 
 def _looked(given: Sequence[str]) -> int:

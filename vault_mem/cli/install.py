@@ -80,7 +80,8 @@ def _set_up(
     now: float,
     out: TextIO,
 ) -> int:
-    broken = launcher.mendable(sys.executable) if command != "uninstall" else ""
+    script = launcher.mendable(sys.executable) if command == "init" else ""
+    broken = script if script and not launcher.can_start(script) else ""
     wish = setup.Wish(
         shlex.quote(broken) if broken else line,
         options.root,
@@ -96,16 +97,38 @@ def _set_up(
     )
     removing = command == "uninstall"
     plan = (setup.planned_removal if removing else setup.planned)(wish, environ=environ, cwd=cwd)
-    if broken:
-        if not options.dry_run and not launcher.mend(broken, sys.executable):
-            raise seats.RefusedError("not-writable", f"{broken} cannot be started as it is, and cannot be mended")
-        said = f"{broken} could not be started (a blank in its path, or a long one) and got another beginning"
-        plan = replace(plan, findings=(Finding("script-mended", OK, broken, said), *plan.findings))
+    if script:
+        plan = replace(
+            plan, findings=(_script_mended(script, broken=bool(broken), dry_run=options.dry_run), *plan.findings)
+        )
     outcome = None
     if not options.dry_run:
         outcome = (setup.removed if removing else setup.carried_out)(plan, environ=environ, now=now)
     _show(command, plan, outcome, options, out=out)
     return 0
+
+
+def _script_mended(script: str, *, broken: bool, dry_run: bool) -> Finding:
+    """Gives the installed script its beginning, unless nothing is to be written, and says so.
+
+    Raises:
+        seats.RefusedError: nothing can start the script (`not-writable`).
+    """
+    if not dry_run and not launcher.mend(script, sys.executable):
+        raise seats.RefusedError("not-writable", f"{script} cannot be started as it is, and cannot be mended")
+    if broken:
+        return Finding(
+            "script-mended",
+            OK,
+            script,
+            f"{script} could not be started (a blank in its path, or a long one) and got another beginning",
+        )
+    return Finding(
+        "script-lean",
+        OK,
+        script,
+        f"{script} starts Python without the packages and variables that a hook does not need",
+    )
 
 
 def _parser(command: str) -> Parser:

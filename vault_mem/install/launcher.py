@@ -1,8 +1,12 @@
-"""How a shell starts our program, and the script of an installation that no system can start.
+"""How a shell starts our program, and what the script of an installation begins with.
 
-The script in an environment begins with the path of that environment's Python. A kernel ends that path at the first blank and after about
-127 bytes, so below such a path the script is there and cannot be started. Entry points have an answer of their own for that, a detour through
-`/bin/sh`; our script is faster than theirs (docs/explanation/performance.md), and takes the detour only where there is no other way.
+The script that an installer puts into an environment starts that environment's Python with everything a Python may have: it reads the files by which
+packages extend each other, which costs every hook a quarter of an interpreter's start, and it obeys `PYTHON…` variables, which belong to the project
+a hook is run in and not to us. `init` gives it a beginning of our own (docs/explanation/performance.md): neither of the two, and the folder of the
+package named. What is not found that way is looked for the usual way, so a script that the environment has outgrown works as before.
+
+A kernel ends the path of the interpreter at the first blank and after about 127 bytes. Below such a path the script of an installation cannot be
+started at all; there ours takes the detour through `/bin/sh` that entry points take.
 """
 
 from __future__ import annotations
@@ -11,9 +15,25 @@ import os
 import shlex
 import stat
 
+import vault_mem
 from vault_mem import files, hooksfile
 
-_START = b"from vault_mem.entry import script\n\nscript()\n"
+_END = "from vault_mem.entry import script\n\nscript()\n"
+# No variables, not the script's own folder, no `site`. One word: a kernel passes everything after the interpreter as one.
+_OPTIONS = "-EPS"
+# The variables are shut out; one of them is a wish about our files that a person may have.
+_FOUND = """import os
+import sys
+
+sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+sys.path.append(%s)
+try:
+    import vault_mem
+except ModuleNotFoundError:
+    import site
+
+    site.main()
+"""
 # What may not stand between double quotes in a shell, nor in a Python string of three single ones.
 _UNQUOTABLE = frozenset("'\"\\$`\n")
 _SHEBANG_LIMIT = 128
@@ -52,26 +72,35 @@ def can_start(path: str) -> bool:
 
 
 def mendable(interpreter: str) -> str:
-    """The path of our own script beside this Python when it cannot be started and could be; else ""."""
+    """The path of our own script beside this Python when it could begin better than it does; else ""."""
     path = script_of(interpreter)
-    if not os.path.isabs(path) or _UNQUOTABLE & set(interpreter) or can_start(path):
+    if not os.path.isabs(path) or _UNQUOTABLE & set(interpreter):
         return ""
     try:
         status = os.lstat(path)
         with open(path, "rb") as file:
-            ours = file.read(4096).endswith(_START)
+            text = file.read(4096)
     except OSError:
         return ""
+    ours = text.endswith(_END.encode()) and text != _script(interpreter)
     executable = stat.S_ISREG(status.st_mode) and bool(status.st_mode & stat.S_IXUSR)
     return path if ours and executable and os.access(os.path.dirname(path), os.W_OK) else ""
 
 
 def mend(path: str, interpreter: str) -> bool:
-    """Gives the script at *path* a beginning that every system can start; whether it has one now."""
-    # To a shell: start Python with this very file. To Python: a string that nobody uses.
-    text = f"#!/bin/sh\n'''exec' \"{interpreter}\" \"$0\" \"$@\"\n' '''\n".encode() + _START
+    """Gives the script at *path* the beginning that every system can start; whether it can be started now."""
     try:
-        files.write_atomic(path, text, mode=stat.S_IMODE(os.lstat(path).st_mode))
+        files.write_atomic(path, _script(interpreter), mode=stat.S_IMODE(os.lstat(path).st_mode))
     except OSError:
-        return False
+        pass
     return can_start(path)
+
+
+def _script(interpreter: str) -> bytes:
+    """The whole script, as this Python is best started with this package."""
+    first = f"#!{interpreter} {_OPTIONS}\n"
+    if len(os.fsencode(first)) > _SHEBANG_LIMIT or len(interpreter.split()) != 1:
+        # To a shell: start Python with this very file. To Python: a string that nobody uses.
+        first = f"#!/bin/sh\n'''exec' \"{interpreter}\" {_OPTIONS} \"$0\" \"$@\"\n' '''\n"
+    folder = os.path.dirname(os.path.abspath(vault_mem.__path__[0]))
+    return os.fsencode(first) + (_FOUND % ascii(folder) + _END).encode()

@@ -100,7 +100,8 @@ def ask(store: Store, *, now: float) -> bool:
         # Noted before it runs, so that the next hook does not start a second one while this one is slow or cannot be started.
         store_note(store.runtime, note(store.runtime)._replace(at=now))
         # -P: a folder of that name where the client runs is not our program.
-        start(store, (sys.executable, "-P", "-m", "vault_mem"))
+        # As this process was started: where our script shuts out a project's `PYTHON…` variables, they are none for the child either.
+        start(store, (sys.executable, "-EP" if sys.flags.ignore_environment else "-P", "-m", "vault_mem"))
     except OSError:
         return False
     return True
