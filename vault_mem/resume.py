@@ -15,7 +15,7 @@ from vault_mem.capsule.inert import inert
 from vault_mem.errors import GitRefusedError, LockBusyError, VaultMemError
 from vault_mem.record import NamedTuple
 from vault_mem.session import identity
-from vault_mem.vault import choice, commits, headers, tree
+from vault_mem.vault import choice, commits, headers, tree, vouched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,8 +152,13 @@ def peek(request: Request, store: Store, *, now: float, token: str) -> Answer:
         faults += (
             f"This capsule left the tree (commit {chosen.gone[:12]}); handing it over puts its file back first.",
         )
+    faults += tuple(fault.said for fault in _vouched(store, chosen).faults)
     text = _text(request, store, chosen, selection, delivered, now=now, token=token, faults=faults)
     return Answer("peeked", _whole(selection, chosen), selector.text_of(chosen.fields, "id") if chosen else "", text)
+
+
+def _vouched(store: Store, chosen: Chosen | None) -> vouched.Verdict:
+    return vouched.of(store, chosen) if chosen is not None else vouched.history(store)
 
 
 def _whole(selection: Selection, chosen: Chosen | None) -> Selection:
@@ -216,6 +221,11 @@ def _hand_over(
         project=choice.only(store, request.project),
     )
     faults += more
+    verdict = _vouched(store, chosen)
+    vouched.moved(store, verdict)
+    for fault in verdict.faults:
+        faults += (fault.said,)
+        receipts.log(store.runtime, now=now, door="resume", outcome=fault.token, session=session, detail=fault.detail)
     for intent in owed:
         if choice.is_over(intent, listed[0], book):
             receipts.drop_intent(store.runtime, intent.session)

@@ -11,8 +11,8 @@ from vault_mem import files, jsontext, lock, processes, receipts, settings
 from vault_mem.capsule import model, selector
 from vault_mem.errors import GitRefusedError, LockBusyError
 from vault_mem.record import NamedTuple
-from vault_mem.repo import history, objects, program
-from vault_mem.vault import commits, past, tree, upkeep
+from vault_mem.repo import history, program
+from vault_mem.vault import commits, past, tree, upkeep, vouched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,18 +106,18 @@ def _unedited(store: Store, wanted: Mapping[str, str]) -> tuple[dict[str, str], 
     edited: dict[str, str] = {}
     for path, name in wanted.items():
         blob = blobs.get(path, "")
-        if blob and _blob(f"{store.memory}/{path}", blob) == blob:
+        if blob and not _edited(f"{store.memory}/{path}", blob):
             found[path] = blob
         else:
             edited[name] = "edited-outside" if blob else "not-committed"
     return found, edited
 
 
-def _blob(path: str, like: str) -> str:
+def _edited(path: str, blob: str) -> bool:
     try:
-        return objects.blob_oid(files.read(path), like=like)
+        return vouched.differs(files.read(path), blob)
     except OSError:
-        return ""
+        return True
 
 
 def _leave(store: Store, gone: Mapping[str, str], blobs: Mapping[str, str], *, now: float) -> None:
@@ -141,7 +141,7 @@ def _finish(store: Store) -> None:
     present = history.tree(past.quick(store))
     for path, blob in blobs.items() if isinstance(blobs, dict) else ():
         place = f"{store.memory}/{path}"
-        if path not in present and _blob(place, str(blob)) == blob:
+        if path not in present and not _edited(place, str(blob)):
             files.remove(place)
             try:
                 os.rmdir(os.path.dirname(place))

@@ -28,7 +28,7 @@ STAGES = {
         hooks errors files jsontext record stamps receipts processes clientprocess digest session session.identity injections lock capsule
         capsule.model capsule.text capsule.header capsule.lifecycle capsule.lineage capsule.sections capsule.gate capsule.selector
         capsule.inert capsule.procedure capsule.provenance vault index trust version repo repo.identity repo.shape repo.objects repo.index
-        repo.light repo.commit vault.commits vault.tree vault.headers vault.chosen vault.choice resume harness session.event
-        harness.registry hooks.streams hooks.answers roots vault.store hooks.run vault.tidy hooks.start worktree vault.moved
+        repo.light repo.commit vault.commits vault.tree vault.headers roots vault.store vault.vouched vault.chosen vault.choice resume harness
+        session.event harness.registry hooks.streams hooks.answers hooks.run vault.tidy hooks.start worktree vault.moved
     """,
 }

@@ -90,6 +90,28 @@ def test_a_stop_killed_at_any_system_call_is_made_good_by_the_next(
 
 
 @needs_strace
+def test_what_a_killed_stop_left_is_ours_when_only_vouched_text_is_handed_out(client: Client) -> None:
+    client.environ["VAULT_MEM_INTEGRITY"] = "refuse"
+    ended = set[str]()
+    for call, step in STEPS:
+        if call in ended:
+            continue
+        client = client.sibling()
+        client.prompt(f"Request {call} {step} of the day, please.")
+        assert client.stop() == "saved"
+        client.prompt(f"One more thing about {call} {step}.")
+
+        killed, _ = _killed(client, call, step, "hook", "stop", payload=client.payload(hook_event_name="Stop"))
+
+        text = client.sibling().start("clear")
+        assert f"Request {call} {step} of the day" in text
+        assert "INTEGRITY" not in text
+        if not killed:
+            ended.add(call)
+    assert ended == set(CALLS)
+
+
+@needs_strace
 def test_an_embedded_stop_killed_at_any_system_call_leaves_the_person_alone(guest: Client, git: Git) -> None:
     ref, ended, wanted = "refs/vault-mem/vault-memory", set[str](), []
     index = (guest.project / ".git/index").read_bytes()

@@ -33,6 +33,7 @@ DEFECT_REASONS = frozenset(
         "bad-created_at",
         "conflict-markers",
         "duplicate-key",
+        "edited-outside",
         "future-created_at",
         "header-too-large",
         "invalid-frontmatter",
@@ -54,6 +55,12 @@ UNAVAILABLE = (
     "capsules-dir-unreadable",
     "bad-memory-root",
     "untrusted-seat",
+    "rolled-back",
+    "history-rewritten",
+    "foreign-commit",
+    "integrity-unchecked",
+    "edited-outside",
+    "not-in-history",
 )
 _AT_REST = frozenset({model.PAUSED, model.ABANDONED, model.SUPERSEDED})
 

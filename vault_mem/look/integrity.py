@@ -5,9 +5,9 @@ from __future__ import annotations
 from vault_mem import files
 from vault_mem.capsule import lineage, model, selector
 from vault_mem.record import NamedTuple
-from vault_mem.repo import history, objects
+from vault_mem.repo import history
 from vault_mem.report import FAIL, WARN, Finding
-from vault_mem.vault import choice, commits, past, tree
+from vault_mem.vault import choice, commits, past, tree, vouched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def _tree(store: Store, blobs: dict[str, str]) -> Iterator[Finding]:
         except OSError as error:
             yield Finding("unreadable", WARN, path, str(error.strerror or error))
             continue
-        folded = data.replace(b"\r\n", b"\n")
-        if path not in owed and blob not in (objects.blob_oid(data, like=blob), objects.blob_oid(folded, like=blob)):
+        if path not in owed and vouched.differs(data, blob):
             what = "the file is not what was committed last"
             yield Finding("edited-outside", WARN, path, what, "somebody else wrote it", LOOK)
     for path in sorted(here - set(blobs) - owed):

@@ -8,7 +8,8 @@ from vault_mem import clientprocess, processes, receipts, stamps
 from vault_mem.capsule import lifecycle, model, selector
 from vault_mem.capsule.inert import inert, plain
 from vault_mem.errors import GitRefusedError, HeaderError
-from vault_mem.vault import commits, headers, tree
+from vault_mem.vault import commits, headers, tree, vouched
+from vault_mem.vault import store as seats
 from vault_mem.vault.chosen import Chosen, NoSuchCapsuleError, opened
 
 TYPE_CHECKING = False
@@ -116,13 +117,18 @@ def choose(
 
     named: a capsule asked for by id; NoSuchCapsuleError when it cannot be handed out. listed: what `headers.entries` gave, where it was
     asked already. intents: the open ones, where they were looked for already; one whose consumer made nothing of it comes before older capsules.
-    project: only capsules of this project count; empty for all.
+    project: only capsules of this project count; empty for all. With `integrity: refuse` nothing is chosen that is not vouched for;
+    of what is asked for by id vouched.NotVouchedError says so.
     """
     if intents is None:
         intents = tuple(intent for intent in receipts.intents(store.runtime) if intent.is_open)
     candidates, unavailable = listed or headers.entries(store, keep=True)
+    strict = vouched.refuses(store)
+    faults = vouched.history(store).faults if strict else ()
     if named:
-        return _named(named, store, candidates, book)
+        return _named(named, store, candidates, book, faults=faults, strict=strict)
+    if faults:
+        return None, selector.Selection(None, selector.NONE, (), faults[0].token), ""
     held = _held(store, candidates, book, session)
     bound = _cleared(store, session)
     facts = facts_of(candidates, book, started=now, bound=bound, intents=intents)
@@ -134,6 +140,10 @@ def choose(
             for each in selector.select(candidates, now=now, facts=facts).rejected
             if each.path != held.candidate.path
         ]
+        if strict and (fault := vouched.of(store, held).file) is not None:
+            # The session had its capsule; that somebody changed it since is no reason to give it a second one.
+            refused = selector.Rejection(held.candidate.name, fault.token, fault.detail, held.candidate.path)
+            return None, selector.Selection(None, selector.NONE, (refused, *rejected), fault.token), ""
         return with_parent(held, candidates), selector.Selection(held.candidate, selector.AGAIN, tuple(rejected)), ""
     indexed = True
     while True:
@@ -141,7 +151,7 @@ def choose(
         if selection.chosen is None:
             return None, selection, ""
         try:
-            chosen = opened(store, selection.chosen)
+            chosen = _fit(store, selection.chosen, strict=strict)
         except HeaderError as error:
             bad = selection.chosen._replace(fields=None, problem=error.token, detail=error.detail)
             candidates = tuple(bad if found is selection.chosen else found for found in candidates)
@@ -157,20 +167,21 @@ def choose(
 
 
 def only(store: Store, directory: str = "") -> str:
-    """The project whose capsules alone count (setting `selection`), empty for all; that around *directory*, else of the seat.
-
-    Settings are read only where there are some.
-    """
-    config = store.environ.get("XDG_CONFIG_HOME") or f"{store.environ.get('HOME', '')}/.config"
-    if "VAULT_MEM_SELECTION" not in store.environ and not os.path.lexists(f"{config}/vault-mem/config.toml"):
+    """The project whose capsules alone count (setting `selection`), empty for all; that around *directory*, else of the seat."""
+    if seats.setting("selection", "seat", environ=store.environ, record=store.record) != "project":
         return ""
-    from vault_mem import settings, worktree
+    from vault_mem import worktree
 
-    seat = os.path.basename(store.record.file).removesuffix(".json")
-    if settings.load(environ=store.environ, seat=seat).selection != "project":
-        return ""
     directory = directory or store.seat.root
     return os.path.basename(worktree.here(directory).top or directory)
+
+
+def _fit(store: Store, candidate: Candidate, *, strict: bool) -> Chosen:
+    """The candidate with its whole text. Raises HeaderError; *strict*: also by the token of what is not as our commits left it."""
+    chosen = opened(store, candidate)
+    if strict and (fault := vouched.of(store, chosen).file) is not None:
+        raise HeaderError(fault.token, fault.detail)
+    return chosen
 
 
 def with_parent(chosen: Chosen, candidates: tuple[Candidate, ...]) -> Chosen:
@@ -244,11 +255,20 @@ def _alive(store: Store, consumers: set[str]) -> frozenset[str]:
 
 
 def _named(
-    named: str, store: Store, candidates: tuple[Candidate, ...], book: Book | None
+    named: str,
+    store: Store,
+    candidates: tuple[Candidate, ...],
+    book: Book | None,
+    *,
+    faults: tuple[vouched.Fault, ...],
+    strict: bool,
 ) -> tuple[Chosen, Selection, str]:
     from vault_mem.vault import named as names
 
     chosen = names.found(store, candidates, named)
+    fault = faults[0] if faults else vouched.of(store, chosen).file if strict else None
+    if fault is not None:
+        raise vouched.NotVouchedError(fault)
     named = selector.text_of(chosen.fields, "id")
     status = model.status_of(chosen.fields) or "(absent)"
     if (status, lifecycle.CONSUME) not in lifecycle.TRANSITIONS:

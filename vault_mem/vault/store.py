@@ -100,7 +100,7 @@ def opened(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Store:
     if os.path.islink(f"{seat.memory.path}/runtime"):
         # Git carries links: in a cloned vault this one would lead everything hooks keep out of the vault.
         raise MemoryRootError(f"{seat.memory.path}/runtime: is a symlink")
-    durable = _durable(environ, record)
+    durable = bool(setting("durable", True, environ=environ, record=record))
     if record.mode == EMBEDDED:
         return _embedded(Store(seat, record, environ, durable))
     unsafe = trust.unsafe_keys(seat.memory.path, record=record)
@@ -111,14 +111,17 @@ def opened(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Store:
     return Store(seat, record, environ, durable)
 
 
-def _durable(environ: Mapping[str, str], record: Record) -> bool:
-    """The setting `durable`; its file is read only where there is one."""
-    config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
-    if "VAULT_MEM_DURABLE" not in environ and not os.path.lexists(f"{config}/vault-mem/config.toml"):
-        return True
+def setting(name: str, usual: object, *, environ: Mapping[str, str], record: Record) -> object:
+    """The value of a setting for a seat, *usual* where nothing sets any: the settings are loaded only where there are some."""
+    config = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(config):
+        config = f"{environ.get('HOME', '')}/.config"
+    if f"VAULT_MEM_{name.upper()}" not in environ and not os.path.lexists(f"{config}/vault-mem/config.toml"):
+        return usual
     from vault_mem import settings
 
-    return settings.load(environ=environ, seat=os.path.basename(record.file).removesuffix(".json")).durable
+    seat = os.path.basename(record.file).removesuffix(".json")
+    return getattr(settings.load(environ=environ, seat=seat), name)
 
 
 def _without_tree(*, explicit: str, environ: Mapping[str, str], cwd: str) -> Seat:
